@@ -1,0 +1,31 @@
+// Package deps pins the modules in use while packages are being written. Deleted before landing.
+package deps
+
+import (
+	_ "github.com/HdrHistogram/hdrhistogram-go"
+	_ "github.com/cespare/xxhash/v2"
+	_ "github.com/cockroachdb/datadriven"
+	_ "github.com/dustin/go-humanize"
+	_ "github.com/goccy/go-yaml"
+	_ "github.com/google/uuid"
+	_ "github.com/hashicorp/go-hclog"
+	_ "github.com/hashicorp/memberlist"
+	_ "github.com/hashicorp/raft"
+	_ "github.com/hashicorp/raft-autopilot"
+	_ "github.com/hashicorp/raft-boltdb/v2"
+	_ "github.com/invopop/jsonschema"
+	_ "github.com/jedib0t/go-pretty/v6/table"
+	_ "github.com/klauspost/compress/s2"
+	_ "github.com/klauspost/compress/zstd"
+	_ "github.com/pierrec/lz4/v4"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/client_golang/prometheus/collectors"
+	_ "github.com/schollz/progressbar/v3"
+	_ "github.com/spf13/cobra"
+	_ "go.etcd.io/bbolt"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "pgregory.net/rapid"
+)
