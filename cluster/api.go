@@ -9,54 +9,10 @@ import (
 
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/record"
-	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/wire"
-	"github.com/cantus-bus/cantus/tipstore"
 )
 
 // STUBS: the contract of this package; the owner replaces this file by real ones.
-
-// Stream is fsm + topic table + tip as one object (history joins it later): what committed entries feed and readers read. No raft inside, so tests and
-// benchmarks can drive it by themselves.
-type Stream struct{}
-
-type StreamOptions struct {
-	Tip          tipstore.Options
-	MaxTopics    int // 4 M
-	MaxProducers int // 1 M
-}
-
-func NewStream(o StreamOptions) (*Stream, error) { panic("stub") }
-func (s *Stream) Close() error                   { panic("stub") }
-
-// Apply feeds one committed entry. One goroutine. Errors are fatal for the node.
-func (s *Stream) Apply(index uint64, data []byte, dst []fsm.Result) (record.EntryHeader, []fsm.Result, error) {
-	panic("stub")
-}
-func (s *Stream) Table() *topic.Table   { panic("stub") }
-func (s *Stream) Machine() *fsm.Machine { panic("stub") }
-func (s *Stream) Tip() *tipstore.Store  { panic("stub") }
-
-// ReaderOptions say what and from where.
-type ReaderOptions struct {
-	Filters topic.Filters
-	Start   wire.StartKind
-	Value   uint64
-	Wake    func() // called when something may have come after Arm; must not block
-}
-
-// Reader is one subscription's position in the stream: history (later), tip and live in one. One goroutine.
-type Reader struct{}
-
-// OpenReader: errors are *tipstore.GoneError (StartSeq below what is kept).
-func (s *Stream) OpenReader(o ReaderOptions) (*Reader, error) { panic("stub") }
-
-func (r *Reader) Head() uint64                                  { panic("stub") } // newest seq at opening
-func (r *Reader) Next() uint64                                  { panic("stub") } // first seq that may come
-func (r *Reader) Position() uint64                              { panic("stub") } // all matches up to here were returned
-func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error { panic("stub") } // as tipstore.Cursor.Read
-func (r *Reader) Arm()                                          { panic("stub") } // Arm, Read until nothing more, then sleep until Wake
-func (r *Reader) Close()                                        { panic("stub") }
 
 // Submission is one batch on its way into the log.
 //

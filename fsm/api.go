@@ -71,6 +71,7 @@ func (m *Machine) Apply(index uint64, data []byte, dst []Result) (record.EntryHe
 // Readers for any goroutine (atomics).
 func (m *Machine) LastSeq() uint64      { panic("stub") }
 func (m *Machine) LastTime() int64      { panic("stub") }
+func (m *Machine) LastMessageTime() int64 { panic("stub") }
 func (m *Machine) AppliedIndex() uint64 { panic("stub") }
 func (m *Machine) Producers() int       { panic("stub") }
 

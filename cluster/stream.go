@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/tipstore"
+)
+
+// Limits of a stream whose options leave them at 0.
+const (
+	DefaultMaxTopics    = 4 << 20
+	DefaultMaxProducers = 1 << 20
+)
+
+// StreamOptions size one stream.
+type StreamOptions struct {
+	Tip          tipstore.Options
+	MaxTopics    int // 0: DefaultMaxTopics
+	MaxProducers int // 0: DefaultMaxProducers
+}
+
+// Stream is one totally ordered stream on one node: the state machine, its topic table and the tip that readers read. Committed
+// entries go in, readers come out; there is no raft inside, so that tests and benchmarks can drive a stream by themselves, and
+// nothing global, so that a process can hold several.
+type Stream struct {
+	table   *topic.Table
+	tip     *tipstore.Store
+	machine *fsm.Machine
+
+	// readers is the number of Readers opened and not closed. Close refuses while it is not 0: a reader that outlived the tip would
+	// read memory that is no longer there.
+	readers atomic.Int64
+}
+
+// NewStream makes an empty stream. The caller owns it and must Close it.
+func NewStream(o StreamOptions) (*Stream, error) {
+	if o.MaxTopics <= 0 {
+		o.MaxTopics = DefaultMaxTopics
+	}
+	if o.MaxProducers <= 0 {
+		o.MaxProducers = DefaultMaxProducers
+	}
+	table := topic.NewTable(o.MaxTopics)
+	tip, err := tipstore.Open(o.Tip, table)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: open the stream's tip: %w", err)
+	}
+	m := fsm.New(fsm.Options{Table: table, Log: tip, MaxProducers: o.MaxProducers})
+	return &Stream{table: table, tip: tip, machine: m}, nil
+}
+
+// Close frees the tip's memory. Every Reader must have been closed and Apply must have returned; with readers still open it
+// refuses, changes nothing, and may be called again.
+func (s *Stream) Close() error {
+	if n := s.readers.Load(); n > 0 {
+		return fmt.Errorf("cluster: close the stream: %d readers are still open: close them first", n)
+	}
+	return s.tip.Close()
+}
+
+// Apply feeds one committed entry and appends its results to dst, as fsm.Machine.Apply. One goroutine. An error is fatal for the
+// node: its log or its state is broken.
+func (s *Stream) Apply(index uint64, data []byte, dst []fsm.Result) (record.EntryHeader, []fsm.Result, error) {
+	return s.machine.Apply(index, data, dst)
+}
+
+// Table is the topic table; Apply's goroutine is its only writer.
+func (s *Stream) Table() *topic.Table { return s.table }
+
+// Machine is the state machine, for its readers.
+func (s *Stream) Machine() *fsm.Machine { return s.machine }
+
+// Tip is the store that Apply appends to, for metrics and for readers of its own kind.
+func (s *Stream) Tip() *tipstore.Store { return s.tip }
