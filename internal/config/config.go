@@ -1,0 +1,93 @@
+// Package config reads the one configuration of a node: a strict YAML file, overridden by the environment, overridden by
+// flags.
+//
+// It promises that every key has a default, a line of documentation, an environment variable and a place in the JSON
+// schema (all four come from the same struct, so they cannot disagree); that an unknown key, a wrong unit or a value out
+// of range is an error that names the file, line and column or the variable; and that the origin of each value is known.
+// It does not open files or sockets that the configuration names, and it knows nothing of the packages it configures.
+package config
+
+// Config is everything a node is told. A zero Config is not valid: start from Default or Load.
+type Config struct {
+	Node    Node    `key:"node" doc:"This node."`
+	Cluster Cluster `key:"cluster" doc:"The cluster that this node forms or joins."`
+	Listen  Listen  `key:"listen" doc:"Addresses to listen on, host:port; port 0 takes any free port."`
+	Tip     Tip     `key:"tip" doc:"The recent stream, kept in memory."`
+	Log     Log     `key:"log" doc:"The raft log, which is the write-ahead log."`
+	Publish Publish `key:"publish" doc:"The way of a message from a publisher into the log."`
+	Limits  Limits  `key:"limits" doc:"What one node accepts. At a limit it pushes back or refuses; it never drops."`
+	Raft    Raft    `key:"raft" doc:"Raft's clocks."`
+	HTTP    HTTP    `key:"http" doc:"The control plane."`
+	Logging Logging `key:"logging" doc:"Log lines on standard error."`
+}
+
+// Node is the section "node".
+type Node struct {
+	Name    string `key:"name" doc:"A name for people; the id that the cluster uses is random and stored in the data folder. Empty: the host's name."`
+	Data    string `key:"data" default:"cantus-data" doc:"The folder that holds everything this node stores. One running node per folder."`
+	Replica bool   `key:"replica" default:"false" doc:"A read replica: it follows and serves readers, and never votes."`
+}
+
+// Cluster is the section "cluster".
+type Cluster struct {
+	Name            string   `key:"name" default:"cantus" doc:"Keeps clusters on one network apart; equal on all nodes."`
+	BootstrapExpect Count    `key:"bootstrap_expect" default:"1" doc:"How many new voters must see each other before they start a new cluster; equal on all of them. 0: only ever join."`
+	Join            []string `key:"join" doc:"Gossip addresses, host:port, of other nodes. Some may be down."`
+	Advertise       string   `key:"advertise" doc:"The host that others reach this node under. Empty: the host listened on."`
+	GossipKey       string   `key:"gossip_key" secret:"true" doc:"Encrypts gossip: 16, 24 or 32 bytes in base64, equal on all nodes. Empty: plain."`
+}
+
+// Listen is the section "listen".
+type Listen struct {
+	Client string `key:"client" default:"127.0.0.1:4790" doc:"Publishers and subscribers, and other nodes that forward."`
+	HTTP   string `key:"http" default:"127.0.0.1:4791" doc:"Control plane, metrics, and data over HTTP."`
+	Raft   string `key:"raft" default:"127.0.0.1:4792" doc:"Raft between the nodes."`
+	Gossip string `key:"gossip" default:"127.0.0.1:4793" doc:"Membership, TCP and UDP."`
+}
+
+// Tip is the section "tip".
+type Tip struct {
+	Size  Size   `key:"size" default:"1GiB" doc:"Memory for the recent stream, taken once outside the Go heap."`
+	Index string `key:"index" default:"on" enum:"on,off" doc:"off: every read is a linear pass over the tip. Only to compare."`
+	Chunk Size   `key:"chunk" default:"16MiB" doc:"The piece in which the tip is recycled; size is rounded up to whole chunks, at least 4."`
+}
+
+// Log is the section "log".
+type Log struct {
+	Store   string `key:"store" default:"bolt" enum:"bolt" doc:"Where entries are kept."`
+	Codec   string `key:"codec" default:"s2" enum:"s2,lz4,zstd,none" doc:"Compression of entries, where it saves at least an eighth."`
+	MinFree Size   `key:"min_free" default:"256MiB" doc:"Publishes are refused while the disk of the data folder has less free space."`
+}
+
+// Publish is the section "publish".
+type Publish struct {
+	MaxInflight     Size     `key:"max_inflight" default:"64MiB" doc:"Bytes queued and proposed at once; publishers wait at the limit."`
+	EntriesInflight Count    `key:"entries_inflight" default:"8" doc:"Log entries proposed and not yet committed."`
+	Wait            Duration `key:"wait" default:"3s" doc:"How long a publish may wait for a leader or for room before it is refused as not executed."`
+}
+
+// Limits is the section "limits".
+type Limits struct {
+	Topics    Count `key:"topics" default:"4M" doc:"Distinct topics in the stream; equal on all nodes."`
+	Producers Count `key:"producers" default:"1M" doc:"Remembered idempotent producers; equal on all nodes."`
+}
+
+// Raft is the section "raft".
+type Raft struct {
+	HeartbeatTimeout Duration `key:"heartbeat_timeout" default:"1s" doc:"A follower that hears nothing for this long starts an election."`
+	ElectionTimeout  Duration `key:"election_timeout" default:"1s" doc:"A candidate without a majority starts anew after this."`
+	LeaseTimeout     Duration `key:"lease_timeout" default:"1s" doc:"A leader that reaches no majority for this long steps down."`
+	CommitTimeout    Duration `key:"commit_timeout" default:"5ms" doc:"How late an idle follower may learn of a commit."`
+	StallLimit       Duration `key:"stall_limit" default:"30s" doc:"A call of the log store that takes longer makes the node exit, for a supervisor to restart it."`
+}
+
+// HTTP is the section "http".
+type HTTP struct {
+	Pprof bool `key:"pprof" default:"false" doc:"Serve Go profiles under /debug/pprof."`
+}
+
+// Logging is the section "logging".
+type Logging struct {
+	Level string `key:"level" default:"info" enum:"trace,debug,info,warn,error" doc:"The least level that is written."`
+	JSON  bool   `key:"json" default:"false" doc:"One JSON object per line."`
+}
