@@ -1,0 +1,3 @@
+package dataset
+
+const goldenText = "nil size != log.time message  for key (c"
