@@ -104,6 +104,10 @@ func (r *Reader) Position() uint64 { return max(r.next-1, r.cursor.Position()) }
 func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 	if r.notBefore != 0 {
 		r.placeAtTime(r.notBefore)
+		if r.notBefore != 0 {
+			*v = tipstore.View{Parts: v.Parts[:0], Scanned: r.next - 1}
+			return nil
+		}
 		r.replace(r.next)
 	}
 	err := r.cursor.Read(v, l)
@@ -115,7 +119,7 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 		r.replace(gone.Oldest)
 		err = r.cursor.Read(v, l)
 	}
-	if err == nil && r.notBefore == 0 {
+	if err == nil {
 		r.floating = false
 	}
 	return err
