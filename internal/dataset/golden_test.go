@@ -1,3 +1,0 @@
-package dataset
-
-const goldenText = "nil size != log.time message  for key (c"

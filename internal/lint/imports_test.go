@@ -1,0 +1,78 @@
+package lint
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// floors orders the packages: a package may import only what stands on a lower floor.
+var floors = map[string]int{
+	"cmd/cantus": 60,
+
+	"internal/demo":   58, // starts nodes and drives them through the client
+	"internal/daemon": 57, // puts a node together from its parts
+	"internal/load":   55, // drives a cluster through the client
+
+	"transport/http": 51,
+	"transport":      50,
+	"client":         50,
+
+	"cluster":  40,
+	"fsm":      30,
+	"tipstore": 20,
+	"subtree":  20,
+
+	"internal/wire":   11,
+	"internal/record": 10,
+	"internal/topic":  10,
+
+	"internal/config":  2,
+	"internal/dataset": 1,
+	"internal/units":   1,
+	"internal/lint":    1,
+	"configs":          1,
+}
+
+// floorOf finds the floor of a package by its longest listed prefix: a package below another may import the one above it.
+func floorOf(pkg string) (floor int, ok bool) {
+	for prefix := pkg; ; {
+		if f, listed := floors[prefix]; listed {
+			if prefix != pkg {
+				f++
+			}
+			return f, true
+		}
+		cut := strings.LastIndexByte(prefix, '/')
+		if cut < 0 {
+			return 0, false
+		}
+		prefix = prefix[:cut]
+	}
+}
+
+// TestImportsGoDown: tests are free to look sideways and up, shipped code is not.
+func TestImportsGoDown(t *testing.T) {
+	tree := mustLoad(t)
+	for _, s := range tree.sources {
+		from, ok := floorOf(s.pkg)
+		if !ok {
+			t.Errorf("%s: package %s has no floor: add it to floors in internal/lint/imports_test.go, above all that it imports", s.path, s.pkg)
+			continue
+		}
+		if s.test {
+			continue
+		}
+		for _, spec := range s.parsed.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			imported, ours := strings.CutPrefix(name, module+"/")
+			if !ours {
+				continue
+			}
+			if to, _ := floorOf(imported); to >= from {
+				t.Errorf("%s: %s (floor %d) imports %s (floor %d): imports go down only; move what both need to a lower floor, or pass it in from above",
+					tree.where(spec.Pos()), s.pkg, from, imported, to)
+			}
+		}
+	}
+}
