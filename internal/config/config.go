@@ -30,11 +30,13 @@ type Node struct {
 
 // Cluster is the section "cluster".
 type Cluster struct {
-	Name            string   `key:"name" default:"cantus" doc:"Keeps clusters on one network apart; equal on all nodes."`
-	BootstrapExpect Count    `key:"bootstrap_expect" default:"1" doc:"How many new voters must see each other before they start a new cluster; equal on all of them. 0: only ever join."`
-	Join            []string `key:"join" doc:"Gossip addresses, host:port, of other nodes. Some may be down."`
-	Advertise       string   `key:"advertise" doc:"The host that others reach this node under. Empty: the host listened on."`
-	GossipKey       string   `key:"gossip_key" secret:"true" doc:"Encrypts gossip: 16, 24 or 32 bytes in base64, equal on all nodes. Empty: plain."`
+	Name             string   `key:"name" default:"cantus" doc:"Keeps clusters on one network apart; equal on all nodes."`
+	BootstrapExpect  Count    `key:"bootstrap_expect" default:"1" doc:"How many new voters must see each other before they start a new cluster; equal on all of them. 0: only ever join. A read replica ignores it."`
+	Join             []string `key:"join" doc:"Gossip addresses, host:port, of other nodes. Some may be down."`
+	Advertise        string   `key:"advertise" doc:"The host that others reach this node under. Empty: the host listened on."`
+	Stabilization    Duration `key:"stabilization" default:"10s" doc:"How long a joining node must be healthy before it may vote."`
+	CleanupDeadAfter Duration `key:"cleanup_dead_after" default:"72h" doc:"A node dead for so long is removed, if a majority stays without it."`
+	GossipKey        string   `key:"gossip_key" secret:"true" doc:"Encrypts gossip: 16, 24 or 32 bytes in base64, equal on all nodes. Empty: plain."`
 }
 
 // Listen is the section "listen".
@@ -68,8 +70,12 @@ type Publish struct {
 
 // Limits is the section "limits".
 type Limits struct {
-	Topics    Count `key:"topics" default:"4M" doc:"Distinct topics in the stream; equal on all nodes."`
-	Producers Count `key:"producers" default:"1M" doc:"Remembered idempotent producers; equal on all nodes."`
+	Topics             Count `key:"topics" default:"4M" doc:"Distinct topics in the stream; equal on all nodes. One more is refused."`
+	Producers          Count `key:"producers" default:"1M" doc:"Remembered idempotent producers; equal on all nodes. One more is refused."`
+	Connections        Count `key:"connections" default:"10k" doc:"Client connections at once. One more is refused."`
+	ConnectionInflight Size  `key:"connection_inflight" default:"8MiB" doc:"Bytes of publishes of one connection that wait for their acks. At the limit it is not read from."`
+	Subscriptions      Count `key:"subscriptions" default:"1024" doc:"Subscriptions on one connection. One more is refused."`
+	EventStreams       Count `key:"event_streams" default:"1024" doc:"Subscriptions over HTTP at once. One more is refused."`
 }
 
 // Raft is the section "raft".

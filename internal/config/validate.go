@@ -32,9 +32,6 @@ func (v *validator) node(c *Config) {
 	if c.Node.Data == "" {
 		v.add("node.data", "names no folder")
 	}
-	if c.Node.Replica && c.Cluster.BootstrapExpect > 0 && len(c.Cluster.Join) == 0 {
-		v.add("cluster.join", "a read replica joins a cluster: name at least one node")
-	}
 }
 
 func (v *validator) cluster(c *Config) {
@@ -45,7 +42,10 @@ func (v *validator) cluster(c *Config) {
 	if n := c.Cluster.BootstrapExpect; n > most {
 		v.add("cluster.bootstrap_expect", "is %d: a cluster starts with at most %d voters", n, most)
 	}
-	if c.Cluster.BootstrapExpect != 1 && len(c.Cluster.Join) == 0 {
+	switch alone := len(c.Cluster.Join) == 0; {
+	case alone && c.Node.Replica:
+		v.add("cluster.join", "is empty: a read replica joins a cluster: name at least one node")
+	case alone && c.Cluster.BootstrapExpect != 1:
 		v.add("cluster.join", "is empty: with bootstrap_expect other than 1, name at least one other node")
 	}
 	for _, addr := range c.Cluster.Join {
@@ -61,20 +61,33 @@ func (v *validator) cluster(c *Config) {
 
 func (v *validator) listen(c *Config) {
 	seen := map[string]string{}
-	for _, l := range []struct{ path, addr string }{
-		{"listen.client", c.Listen.Client}, {"listen.http", c.Listen.HTTP},
-		{"listen.raft", c.Listen.Raft}, {"listen.gossip", c.Listen.Gossip},
+	for _, l := range []struct {
+		path, addr string
+		peers      bool // dialled by other nodes only
+	}{
+		{"listen.client", c.Listen.Client, false}, {"listen.http", c.Listen.HTTP, false},
+		{"listen.raft", c.Listen.Raft, true}, {"listen.gossip", c.Listen.Gossip, true},
 	} {
 		if !v.address(l.path, l.addr, true) {
 			continue
 		}
-		if _, port, _ := net.SplitHostPort(l.addr); port != "0" {
+		host, port, _ := net.SplitHostPort(l.addr)
+		if l.peers && c.Cluster.Advertise == "" && everyAddress(host) {
+			v.add(l.path, "%q listens on all addresses, so others cannot know which to dial: set cluster.advertise", l.addr)
+		}
+		if port != "0" {
 			if other, taken := seen[l.addr]; taken {
 				v.add(l.path, "is %s, as %s is: each needs a port of its own", l.addr, other)
 			}
 			seen[l.addr] = l.path
 		}
 	}
+}
+
+// everyAddress says whether a listen host stands for all addresses of the machine.
+func everyAddress(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // address checks host:port. Port 0 is for listeners only.
@@ -106,11 +119,25 @@ func (v *validator) sizes(c *Config) {
 	if n := c.Publish.EntriesInflight; n < 1 || n > 256 {
 		v.add("publish.entries_inflight", "is not between 1 and 256")
 	}
-	if n := c.Limits.Topics; n < 1 || n > 1<<30 {
-		v.add("limits.topics", "is not between 1 and 2^30")
+	v.limits(c.Limits)
+}
+
+func (v *validator) limits(l Limits) {
+	for _, limit := range []struct {
+		path  string
+		value Count
+		most  int64
+	}{
+		{"limits.topics", l.Topics, 1 << 30}, {"limits.producers", l.Producers, 1 << 30},
+		{"limits.connections", l.Connections, 1 << 20}, {"limits.subscriptions", l.Subscriptions, 1 << 20},
+		{"limits.event_streams", l.EventStreams, 1 << 20},
+	} {
+		if limit.value < 1 || int64(limit.value) > limit.most {
+			v.add(limit.path, "is not between 1 and %d", limit.most)
+		}
 	}
-	if n := c.Limits.Producers; n < 1 || n > 1<<30 {
-		v.add("limits.producers", "is not between 1 and 2^30")
+	if l.ConnectionInflight < 1<<20 || l.ConnectionInflight > 1<<30 {
+		v.add("limits.connection_inflight", "is not between 1MiB and 1GiB")
 	}
 }
 

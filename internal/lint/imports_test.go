@@ -27,11 +27,14 @@ var floors = map[string]int{
 	"internal/record": 10,
 	"internal/topic":  10,
 
-	"internal/config":  2,
-	"internal/dataset": 1,
-	"internal/units":   1,
-	"internal/lint":    1,
-	"configs":          1,
+	"internal/config":   2,
+	"internal/contexts": 1,
+	"internal/control":  1,
+	"internal/dataset":  1,
+	"internal/output":   1,
+	"internal/units":    1,
+	"internal/lint":     1,
+	"configs":           1,
 }
 
 // floorOf finds the floor of a package by its longest listed prefix: a package below another may import the one above it.
