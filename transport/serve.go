@@ -1,0 +1,137 @@
+package transport
+
+import (
+	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/internal/wire"
+	"github.com/cantus-bus/cantus/tipstore"
+)
+
+// serve gives a subscription its turn: at most one DATA frame, and what else is due. Afterwards it is in the ready queue
+// again, or asleep with something that will wake it, or ended.
+func (p *pump) serve(s *subscription) {
+	switch {
+	case !s.opened.Load() || s.ended:
+		return
+	case s.cancelled.Load():
+		p.end(s, &wire.Error{})
+		return
+	}
+	p.clock.subscribed(p)
+	p.sayCaughtUp(s)
+	if s.credit.Load() <= 0 {
+		return // credit wakes it
+	}
+	// Arm first, then the fence: what is published after the fence was read wakes the subscription.
+	s.reader.Arm()
+	_, fence := p.c.stream.Tip().Bounds()
+	if !p.read(s) {
+		return
+	}
+	p.sayCaughtUp(s)
+	switch position := s.reader.Position(); {
+	case position < fence:
+		p.c.ready.push(s)
+	case position > s.mark:
+		p.clock.owed = true
+	}
+}
+
+// read sends the next matches, or progress if there are none. False: the subscription has ended.
+func (p *pump) read(s *subscription) bool {
+	limit := tipstore.Limit{Bytes: int(min(int64(p.c.opts.Quantum), s.credit.Load()))}
+	if !s.caughtUp {
+		limit.UpTo = s.head // > 0, else caught-up would have been said
+	}
+	v := p.out.view()
+	if err := s.reader.Read(v, limit); err != nil {
+		p.out.giveBack(v)
+		p.end(s, endedBy(err))
+		return false
+	}
+	if v.Count == 0 {
+		p.out.giveBack(v)
+		p.sayProgress(s)
+		return true
+	}
+	p.sayData(s, v)
+	return true
+}
+
+// sayData adds a DATA frame with the view's records, and before it the names of topics that the client does not know.
+func (p *pump) sayData(s *subscription, v *tipstore.View) {
+	p.sayNames(v)
+	p.out.own = wire.AppendDataHeader(p.out.own, s.id, s.prev, uint32(v.Count), v.Parts)
+	s.prev, s.mark, s.told = v.Last, v.Last, p.now
+	s.credit.Add(-int64(v.Bytes))
+	bytes := v.Bytes
+	m := p.c.metrics
+	m.delivered.Add(float64(v.Count))
+	m.frameOut[wire.TData].Inc()
+	copied := p.out.addView(v, p.c.opts.CopyBelow)
+	m.copiedBytes.Add(float64(copied))
+	m.directBytes.Add(float64(bytes - copied))
+}
+
+func (p *pump) sayNames(v *tipstore.View) {
+	p.names = p.names[:0]
+	table, last, any := p.c.stream.Table(), uint32(0), false
+	for _, run := range v.Parts {
+		for len(run) > 0 {
+			id := record.Record(run).Topic()
+			run = run[record.Scan(run):]
+			if id == last && any {
+				continue
+			}
+			last, any = id, true
+			if p.seen.add(id) {
+				p.names = append(p.names, wire.TopicName{ID: id, Name: table.Name(topic.ID(id))})
+			}
+		}
+	}
+	if len(p.names) > 0 {
+		p.out.own = wire.AppendTopicNames(p.out.own, p.names)
+		p.c.metrics.frameOut[wire.TTopicNames].Inc()
+	}
+}
+
+// sayCaughtUp says once that all matches up to the opening's head were sent.
+func (p *pump) sayCaughtUp(s *subscription) {
+	if s.caughtUp || s.reader.Position() < s.head {
+		return
+	}
+	s.caughtUp = true
+	p.out.own = wire.AppendSeq(p.out.own, wire.TCaughtUp, s.id, s.head)
+	p.c.metrics.frameOut[wire.TCaughtUp].Inc()
+}
+
+// sayProgress tells a position without matches, not more often than Options.Progress.
+func (p *pump) sayProgress(s *subscription) {
+	position := s.reader.Position()
+	if position <= s.mark || p.now.Sub(s.told) < p.c.opts.Progress {
+		return
+	}
+	s.mark, s.told = position, p.now
+	p.out.own = wire.AppendSeq(p.out.own, wire.TProgress, s.id, position)
+	p.c.metrics.frameOut[wire.TProgress].Inc()
+}
+
+// end closes a subscription and says why. Its id is free before the client can see that.
+func (p *pump) end(s *subscription, e *wire.Error) {
+	s.ended = true
+	p.c.forget(s)
+	p.out.close(s.reader)
+	p.out.own = wire.AppendError(p.out.own, wire.TEnded, s.id, e)
+	p.c.metrics.frameOut[wire.TEnded].Inc()
+	p.c.metrics.subs.Dec()
+	p.c.metrics.subEnded(e.Code)
+}
+
+// endAll ends every opened subscription.
+func (p *pump) endAll(e *wire.Error) {
+	for _, s := range p.c.subscriptions() {
+		if s.opened.Load() && !s.ended {
+			p.end(s, e)
+		}
+	}
+}

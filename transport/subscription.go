@@ -1,0 +1,44 @@
+package transport
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/cantus-bus/cantus/cluster"
+)
+
+// subscription is a position in the stream that one client reads from.
+//
+// It sleeps outside the ready queue while there is nothing to send or no credit. What wakes it: the stream's writer after
+// Arm, credit, unsubscribe, and the progress tick.
+type subscription struct {
+	conn *conn
+	id   uint32
+
+	credit    atomic.Int64 // bytes of records the client is ready for; one record may overdraw it
+	cancelled atomic.Bool  // the client wants no more
+	queued    atomic.Bool  // in the ready queue
+	opened    atomic.Bool  // the fields below are set and the pump's
+	// stopWait ends the wait for MinSeq; nil if there is none. Set before the subscription is in subs.byID.
+	stopWait context.CancelFunc
+
+	// The opener's, then, once opened, the pump's.
+
+	reader *cluster.Reader
+	head   uint64 // newest seq at opening: caught-up is said after the last match that is not beyond it
+	prev   uint64 // last match that the client has, 0: none
+	// mark is what the client knows to be safe to resume after. Invariant: prev <= mark <= reader.Position() once
+	// something was delivered.
+	mark     uint64
+	told     time.Time // when mark was last moved
+	caughtUp bool      // CAUGHT_UP was sent
+	ended    bool      // ENDED was sent; the reader is closed or about to be
+}
+
+// wake puts the subscription into its connection's ready queue. The stream's writer calls it: it must not block.
+func (s *subscription) wake() {
+	if s.conn.ready.push(s) {
+		s.conn.signal()
+	}
+}
