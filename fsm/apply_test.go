@@ -72,6 +72,18 @@ func TestIndexGaps(t *testing.T) {
 	if m.m.AppliedIndex() != 42 || m.m.LastSeq() != 1 {
 		t.Errorf("index %d, seq %d", m.m.AppliedIndex(), m.m.LastSeq())
 	}
+	m.command(record.KindCheckpoint, 5, CheckpointBody(1))
+	if m.m.LastTime() != 5 || m.m.LastMessageTime() != 1 {
+		t.Errorf("time %d, of the last message %d", m.m.LastTime(), m.m.LastMessageTime())
+	}
+}
+
+// TestZeroProducer: the id that stands for "no producer" cannot be opened.
+func TestZeroProducer(t *testing.T) {
+	m := newMachineTest(t, 10, 10)
+	if r := m.command(record.KindOpenProducer, 1, OpenProducerBody(record.ProducerID{})); r.Code != Invalid || m.m.Producers() != 0 {
+		t.Errorf("%v, %d producers", r.Code, m.m.Producers())
+	}
 }
 
 // TestManyTopicsInOneEntry passes the number of distinct topics that are gathered at once, several times over.
