@@ -1,0 +1,253 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cantus-bus/cantus/internal/wire"
+)
+
+// openTimeout bounds one attempt to open a producer.
+const openTimeout = 5 * time.Second
+
+// Bounds of how often a producer looks after its deadlines.
+const (
+	tendMin = 5 * time.Millisecond
+	tendMax = time.Second
+)
+
+// openFirst opens the producer, trying again until ctx or the time for retries ends.
+func (p *Producer) openFirst(ctx context.Context) error {
+	if p.o.RetryTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.o.RetryTimeout)
+		defer cancel()
+	}
+	for try := 0; ; try++ {
+		_, changed := p.c.watch()
+		err := p.connect(ctx)
+		var e *Error
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrClosed), errors.As(err, &e) && e.Code == CodeTooManyProducers:
+			return err
+		}
+		if sleep(ctx, backoff(try), changed) != nil {
+			return err
+		}
+		if p.c.ctx.Err() != nil {
+			return ErrClosed
+		}
+	}
+}
+
+// tender is what run knows.
+type tender struct {
+	tries int
+	next  time.Time // no attempt to connect before
+}
+
+// run tells outcomes, watches deadlines, and keeps the producer linked to the leader until it fails or is closed.
+func (p *Producer) run() {
+	defer close(p.ended)
+	defer p.c.detach(p)
+	var t tender
+	for {
+		topology, changed := p.c.watch()
+		p.deliver()
+		p.expire()
+		if p.over() {
+			p.deliver()
+			return
+		}
+		wait := p.tend(&t, &topology)
+		timer := time.NewTimer(wait)
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-p.lost():
+		case <-changed:
+			t.next = time.Time{}
+		case <-p.ctx.Done():
+			p.mu.Lock()
+			p.failLocked(fmt.Errorf("producer: %w", ErrClosed))
+			p.mu.Unlock()
+		}
+		timer.Stop()
+	}
+}
+
+// over says whether the producer has failed or was closed: all outcomes are settled then.
+func (p *Producer) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.err != nil
+}
+
+// lost returns a channel that is closed when the link ends; nil if that is known already.
+func (p *Producer) lost() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.link == nil || !p.mu.link.usable() {
+		return nil
+	}
+	return p.mu.link.done
+}
+
+// deliver tells the outcomes of settled batches.
+func (p *Producer) deliver() {
+	for {
+		p.mu.Lock()
+		list := p.mu.settled
+		p.mu.settled = nil
+		p.mu.telling = len(list) > 0
+		p.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		for _, b := range list {
+			if p.o.OnAck != nil {
+				p.o.OnAck(b.ack)
+			}
+			b.call()
+		}
+		p.mu.Lock()
+		for _, b := range list {
+			p.releaseLocked(b)
+		}
+		p.pumpLocked()
+		p.mu.Unlock()
+	}
+}
+
+// deadline is when the oldest unsettled message has waited too long; zero: never.
+func (p *Producer) deadlineLocked() time.Time {
+	switch {
+	case p.o.RetryTimeout < 0:
+	case len(p.mu.queue) > 0:
+		return p.mu.queue[0].began.Add(p.o.RetryTimeout)
+	case p.mu.cur != nil && p.mu.cur.count() > 0:
+		return p.mu.cur.began.Add(p.o.RetryTimeout)
+	}
+	return time.Time{}
+}
+
+// expire gives up what has been retried for too long.
+func (p *Producer) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.deadlineLocked()
+	if d.IsZero() || time.Now().Before(d) {
+		return
+	}
+	cause := p.mu.trouble
+	if cause == nil {
+		cause = errors.New("no answer from the server")
+	}
+	cause = fmt.Errorf("gave up after %v: %w", p.o.RetryTimeout, cause)
+	if len(p.mu.queue) > 0 {
+		p.abandonLocked(cause)
+	}
+	if d := p.deadlineLocked(); !d.IsZero() && !time.Now().Before(d) {
+		p.dropCurrentLocked(cause)
+	}
+}
+
+// tend makes one attempt to link to the best node if that is due, and returns how long to wait before the next look.
+func (p *Producer) tend(t *tender, topology *Topology) time.Duration {
+	p.mu.Lock()
+	trouble, link, answered := p.mu.trouble, p.mu.link, p.mu.failed
+	deadline := p.deadlineLocked()
+	p.mu.Unlock()
+	idle := min(max(p.o.RetryTimeout/8, tendMin), tendMax)
+	if p.o.RetryTimeout < 0 {
+		idle = tendMax
+	}
+	elsewhere := link != nil && topology.LeaderID != "" && topology.LeaderID != link.nodeID
+	if trouble == nil && link != nil && link.usable() && !elsewhere {
+		t.tries = 0
+		return idle
+	}
+	if wait := time.Until(t.next); wait > 0 {
+		return min(wait, idle)
+	}
+	ctx, cancel := p.ctx, context.CancelFunc(func() {})
+	if !deadline.IsZero() {
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(tendMin))
+	}
+	defer cancel()
+	err := p.connect(ctx)
+	if err != nil {
+		p.note(err)
+	}
+	// A server that answers "not now" is asked again no sooner than one that does not answer.
+	t.next = time.Now().Add(backoff(max(t.tries, answered)))
+	t.tries++
+	return min(time.Until(t.next), idle)
+}
+
+// note remembers why there is no link, for the error of those who wait.
+func (p *Producer) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.trouble = err
+}
+
+// connect links to the leader, or to another node that forwards to it, opens the producer if it must be, and sends all
+// that is not settled, in order. It changes nothing if the link is good and no better one can be had.
+func (p *Producer) connect(ctx context.Context) error {
+	p.mu.Lock()
+	old, avoid, reopen := p.mu.link, "", p.mu.reopen
+	if old != nil && (p.mu.trouble != nil || !old.usable()) {
+		avoid = old.addr
+	}
+	p.mu.Unlock()
+	cn, err := p.c.connForPublish(ctx, avoid)
+	if err != nil {
+		return err
+	}
+	var opened wire.ProducerOpened
+	if reopen {
+		octx, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		if opened, err = cn.openProducer(octx, p.o.ID); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.err != nil || reopen != p.mu.reopen {
+		return p.mu.err
+	}
+	if cn == old && p.mu.trouble == nil && !reopen {
+		return nil
+	}
+	if reopen {
+		p.mu.epoch, p.mu.next, p.mu.reopen = opened.Epoch, opened.LastNumber+1, false
+		p.roomChangedLocked()
+	}
+	p.sendAllLocked(cn)
+	return nil
+}
+
+// sendAllLocked begins a new generation on cn.
+func (p *Producer) sendAllLocked(cn *conn) {
+	if p.mu.link != nil {
+		p.mu.link.forget(p)
+		p.relinked.Add(1)
+	}
+	if p.mu.trouble != nil {
+		p.mu.failed++
+	}
+	p.mu.link, p.mu.trouble = cn, nil
+	p.mu.gen++
+	for _, b := range p.mu.queue {
+		if !b.settled {
+			p.sendLocked(b)
+		}
+	}
+	p.pumpLocked()
+}
