@@ -28,6 +28,8 @@ type ListOptions struct {
 	Depth int
 	// Sort is one of the Sort constants; any other value is SortName.
 	Sort string
+	// Weight, if given, is the order instead of Sort: heaviest first. It is asked once a row and may not be negative.
+	Weight func(ID) float64
 	// Offset and Limit cut a page out of the sorted rows. Limit 0 or less: all rows from Offset on.
 	Offset, Limit int
 }

@@ -1,6 +1,9 @@
 package topic
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // listing is one call of List under way.
 type listing struct {
@@ -8,6 +11,7 @@ type listing struct {
 	base   ID     // node of the filter's path
 	nodes  uint32 // nodes that take part: [base, nodes)
 	sort   string
+	weight func(ID) float64 // nil: sort decides
 	prefix int // bytes that all names share
 	level  int // depth of the rows; 0: the topics themselves
 	groups []group
@@ -32,10 +36,12 @@ const (
 )
 
 func newListing(t *Table, base ID, nodes uint32, o ListOptions) *listing {
-	l := &listing{table: t, base: base, nodes: nodes, sort: o.Sort, prefix: len(t.Name(base))}
+	l := &listing{table: t, base: base, nodes: nodes, sort: o.Sort, weight: o.Weight, prefix: len(t.Name(base))}
 	var names *Table
-	switch o.Sort {
-	case SortBytes, SortMessages, SortRecent:
+	switch {
+	case o.Weight != nil:
+		l.sort = ""
+	case o.Sort == SortBytes, o.Sort == SortMessages, o.Sort == SortRecent:
 	default:
 		l.sort, names = SortName, t
 	}
@@ -126,6 +132,11 @@ func (l *listing) offerGroups() {
 
 func (l *listing) offer(id ID, at uint32, g group) {
 	it := item{id: id, group: at}
+	if l.weight != nil {
+		it.key = ^math.Float64bits(l.weight(id)) // bits of numbers that are not negative compare as they do
+		l.picked.offer(it)
+		return
+	}
 	switch l.sort {
 	case SortBytes:
 		it.key = ^g.bytes
