@@ -105,7 +105,8 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 	if r.notBefore != 0 {
 		r.placeAtTime(r.notBefore)
 		if r.notBefore != 0 {
-			*v = tipstore.View{Parts: v.Parts[:0], Scanned: r.next - 1}
+			v.Release()
+			v.Count, v.Bytes, v.First, v.Last, v.Scanned = 0, 0, 0, 0, r.next-1
 			return nil
 		}
 		r.replace(r.next)
@@ -140,8 +141,8 @@ func (r *Reader) Arm() {
 	}
 }
 
-// Close gives back what the reader holds. Its last View must have been released. Wake may still be running, or come once more, while Close
-// runs, and does not come after it.
+// Close gives back what the reader holds. Its last View must have been released. A Wake that had begun may still be running when
+// Close returns; none begins after it.
 func (r *Reader) Close() {
 	if r.watch != nil {
 		r.watch.Close()

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// closeLimit bounds the wait for raft's answers at Close. raft forgets entries that stand in its queues when it is
+	// shut down, so their waiters would never end.
+	closeLimit = 5 * time.Second
+)
+
+// Close steps down (with a transfer of the leadership if this node leads), stops raft and gossip, and frees the folder.
+// Submissions that are queued are completed as ShuttingDown. The stream's readers must be closed before.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() { n.closeErr = n.shutdown(true) })
+	return n.closeErr
+}
+
+// Crash stops the node as a crash would look to the others: the network goes first, nothing is handed over or
+// announced. For tests; what is on disk is as a real crash leaves it.
+func (n *Node) Crash() error {
+	n.closeOnce.Do(func() { n.closeErr = n.shutdown(false) })
+	return n.closeErr
+}
+
+// shutdown stops in the order in which things depend on each other: intake, leadership, network, raft, stores.
+func (n *Node) shutdown(graceful bool) error {
+	var errs []error
+	if !graceful {
+		errs = append(errs, n.transport.Close(), n.gossip.stop(false))
+	}
+	n.intake()
+	n.proposing.Wait()
+	if graceful {
+		n.stepDown()
+		errs = append(errs, n.gossip.stop(true))
+	}
+	n.drainSession()
+	n.cancel()
+	n.loops.Wait()
+	n.stopRaft()
+	waitFor(&n.tasks, closeLimit)
+	n.metrics.close()
+	return errors.Join(append(errs, n.stores.close(), n.stream.Close(), n.folder.close())...)
+}
+
+// stepDown hands the leadership to another voter, if there is one.
+func (n *Node) stepDown() {
+	if !n.isLeader() || len(n.otherVoters()) == 0 {
+		return
+	}
+	if err := n.raft.LeadershipTransfer().Error(); err != nil {
+		n.log.Info("could not hand the leadership over", "error", err)
+	}
+}
+
+// drainSession waits until raft has answered for what was proposed.
+func (n *Node) drainSession() {
+	if s := n.proposer.session(); s != nil {
+		s.stop()
+		s.drain(closeLimit)
+	}
+}
+
+// stopRaft shuts raft and its transport down; then the leadership's goroutine sweeps and ends.
+func (n *Node) stopRaft() {
+	n.cancel()
+	if err := n.raft.Shutdown().Error(); err != nil {
+		n.log.Warn("raft's shutdown", "error", err)
+	}
+	close(n.raftDown)
+	n.leading.Wait()
+}
+
+// waitFor waits for a group, at most for limit.
+func waitFor(g *sync.WaitGroup, limit time.Duration) {
+	done := make(chan struct{})
+	go func() { g.Wait(); close(done) }()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockFile = "LOCK"
+	raftDir  = "raft"
+)
+
+// ErrLocked: another process (or another Node of this one) runs on the data folder.
+var ErrLocked = errors.New("data folder is held by a running node")
+
+// folder is a locked data folder and its identity.
+//
+//	LOCK           held with flock while a node runs; holds its process id for people
+//	identity.json  see identity
+//	raft/log.db    raft's log
+//	raft/stable.db raft's term and vote
+type folder struct {
+	dir  string
+	lock *os.File // holds the flock
+
+	mu struct {
+		sync.Mutex
+		id identity // Invariant: equals the file, NodeID never changes, ClusterID changes once from ""
+	}
+}
+
+// openFolder makes, locks and identifies a data folder.
+func openFolder(dir string) (*folder, error) {
+	if err := os.MkdirAll(filepath.Join(dir, raftDir), 0o700); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{dir: dir, lock: lock}
+	f.mu.id, err = loadIdentity(dir)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return f, nil
+}
+
+func lockFolder(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock data folder: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w: stop it, or choose another folder", path, ErrLocked)
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := f.Truncate(0); err == nil {
+		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid()) // only for people
+	}
+	return f, nil
+}
+
+// close frees the folder: closing the file drops the flock.
+func (f *folder) close() error { return f.lock.Close() }
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, raftDir, name) }
+
+func (f *folder) identity() identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.id
+}
+
+// setCluster stores the cluster that the node belongs to. A folder never changes its cluster.
+func (f *folder) setCluster(clusterID string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if have := f.mu.id.ClusterID; have != "" {
+		if have == clusterID {
+			return nil
+		}
+		return foreignFolder(f.dir, have, clusterID)
+	}
+	id := f.mu.id
+	id.ClusterID = clusterID
+	if err := id.save(f.dir); err != nil {
+		return err
+	}
+	f.mu.id = id
+	return nil
+}
+
+// addRemoved remembers removed ids; true if any was new.
+func (f *folder) addRemoved(ids ...string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id, changed := f.mu.id, false
+	for _, other := range ids {
+		var added bool
+		id, added = id.withRemoved(other)
+		changed = changed || added
+	}
+	if !changed {
+		return false, nil
+	}
+	if err := id.save(f.dir); err != nil {
+		return false, err
+	}
+	f.mu.id = id
+	return true, nil
+}
+
+// ErrForeignCluster: the data folder or a peer belongs to another cluster.
+var ErrForeignCluster = errors.New("belongs to another cluster")
+
+func foreignFolder(dir, have, other string) error {
+	return fmt.Errorf("data folder %s is of cluster %s, the nodes it would join are of cluster %s: it %w: use another folder or other join addresses",
+		dir, have, other, ErrForeignCluster)
+}

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/record"
+)
+
+// fsmAdapter is what raft sees of the stream. Its methods are called by raft's one apply goroutine. It never waits for
+// raft: when 128 batches wait for it, raft's main loop stops.
+type fsmAdapter struct {
+	stream  *Stream
+	settle  func(record.EntryHeader, []fsm.Result) // tells the proposer
+	applied func(index uint64)                     // after each batch
+	config  func()                                 // membership may have changed
+	fail    func(error)
+	results []fsm.Result // scratch
+	broken  bool         // an entry could not be applied: what follows must not be
+}
+
+var _ raft.BatchingFSM = (*fsmAdapter)(nil)
+
+// ApplyBatch implements raft.BatchingFSM: one result for each log. Outcomes go to the proposer by the entry's own
+// numbers, not through raft's futures, which may never be answered. raft has no way to report a failed apply: the node
+// fails and nothing more is applied.
+func (a *fsmAdapter) ApplyBatch(logs []*raft.Log) []any {
+	for _, l := range logs {
+		switch {
+		case l.Type == raft.LogConfiguration:
+			a.config()
+		case l.Type == raft.LogCommand && !a.broken:
+			a.apply(l)
+		}
+	}
+	if n := len(logs); n > 0 && !a.broken {
+		a.applied(logs[n-1].Index)
+	}
+	return make([]any, len(logs))
+}
+
+func (a *fsmAdapter) apply(l *raft.Log) {
+	h, results, err := a.stream.Apply(l.Index, l.Data, a.results[:0])
+	if err != nil {
+		a.broken = true
+		a.fail(fmt.Errorf("entry %d of term %d cannot be applied: %w: this node's log or state is broken: restore it from its peers", l.Index, l.Term, err))
+		return
+	}
+	a.results = results
+	a.settle(h, results)
+}
+
+// Apply implements raft.FSM; raft uses ApplyBatch.
+func (a *fsmAdapter) Apply(l *raft.Log) any { return a.ApplyBatch([]*raft.Log{l})[0] }
+
+// Snapshot implements raft.FSM by refusing: the log is kept whole.
+func (a *fsmAdapter) Snapshot() (raft.FSMSnapshot, error) { return nil, errNoSnapshots }
+
+// Restore implements raft.FSM by refusing. It must not happen, so the node fails.
+func (a *fsmAdapter) Restore(r io.ReadCloser) error {
+	err := errors.Join(errNoSnapshots, r.Close())
+	a.broken = true
+	a.fail(fmt.Errorf("raft wants to restore a snapshot: %w", err))
+	return err
+}

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+	autopilot "github.com/hashicorp/raft-autopilot"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/wire"
+)
+
+// ErrNoNode: the cluster has no node of that id.
+var ErrNoNode = errors.New("no such node")
+
+// notLeader is the error of a leader-only call on another node; Message is the leader's HTTP address.
+func (n *Node) notLeader() error {
+	_, id := n.raft.LeaderWithID()
+	e := &wire.Error{Code: wire.Code(fsm.NotLeader)}
+	if m, ok := n.gossip.member(string(id)); ok {
+		e.Message = m.meta.HTTP
+	}
+	return e
+}
+
+func (n *Node) isLeader() bool { return n.raft.State() == raft.Leader }
+
+// servers are those of raft's newest configuration.
+func (n *Node) servers() []raft.Server {
+	f := n.raft.GetConfiguration()
+	if f.Error() != nil {
+		return nil
+	}
+	return f.Configuration().Servers
+}
+
+func (n *Node) server(id string) (raft.Server, bool) {
+	for _, s := range n.servers() {
+		if string(s.ID) == id {
+			return s, true
+		}
+	}
+	return raft.Server{}, false
+}
+
+// otherVoters are the ids of the voters without this node.
+func (n *Node) otherVoters() []string {
+	var ids []string
+	for _, s := range n.servers() {
+		if s.Suffrage == raft.Voter && string(s.ID) != n.NodeID() {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	return ids
+}
+
+// AddNode adds a node, as a voter at once or as a non-voter (which autopilot makes a voter when it is stable, unless it
+// is a replica). Leader only: elsewhere a *wire.Error with fsm.NotLeader and the leader's HTTP address in Message. An id
+// that was removed is refused.
+func (n *Node) AddNode(ctx context.Context, id, raftAddr string, voter bool) error {
+	if !n.isLeader() {
+		return n.notLeader()
+	}
+	if slices.Contains(n.folder.identity().Removed, id) {
+		return fmt.Errorf("cluster: add node %s: it was removed, and a removed id does not come back: empty its data folder so that it gets a new one", id)
+	}
+	if m, ok := n.gossip.member(id); ok && raftAddr == "" {
+		raftAddr = m.meta.Raft
+	}
+	if raftAddr == "" {
+		return fmt.Errorf("cluster: add node %s: %w in gossip: name its raft address", id, ErrNoNode)
+	}
+	add := n.raft.AddNonvoter
+	if voter {
+		add = n.raft.AddVoter
+	}
+	return n.wait(ctx, "add node "+id, func() error { return add(raft.ServerID(id), raft.ServerAddress(raftAddr), 0, 0).Error() })
+}
+
+// RemoveNode removes a node for good: its id is never added again. Leader only, as AddNode. Removing the leader itself
+// makes it hand over first.
+func (n *Node) RemoveNode(ctx context.Context, id string) error {
+	if !n.isLeader() {
+		return n.notLeader()
+	}
+	s, ok := n.server(id)
+	if !ok {
+		return fmt.Errorf("cluster: remove node %s: %w in the cluster", id, ErrNoNode)
+	}
+	if s.Suffrage == raft.Voter && len(n.otherVoters()) == 0 {
+		return fmt.Errorf("cluster: remove node %s: it is the only voter", id)
+	}
+	if _, err := n.folder.addRemoved(id); err != nil {
+		return fmt.Errorf("cluster: remove node %s: %w", id, err)
+	}
+	err := n.wait(ctx, "remove node "+id, func() error { return n.raft.RemoveServer(s.ID, 0, 0).Error() })
+	if err == nil {
+		n.gossip.tellRemoved(id)
+	}
+	n.topologyChanged()
+	return err
+}
+
+// TransferLeader hands the leadership to a voter, "" to the one that is furthest. Leader only, as AddNode.
+func (n *Node) TransferLeader(ctx context.Context, to string) error {
+	if !n.isLeader() {
+		return n.notLeader()
+	}
+	return n.wait(ctx, "transfer the leadership", func() error { return n.transferTo(to) })
+}
+
+// transferTo waits for the outcome, at most raft's election timeout.
+func (n *Node) transferTo(to string) error {
+	if to == n.NodeID() {
+		return nil
+	}
+	var f raft.Future
+	if to == "" {
+		f = n.raft.LeadershipTransfer()
+	} else {
+		s, ok := n.server(to)
+		if !ok || s.Suffrage != raft.Voter {
+			return fmt.Errorf("%w among the voters: %s", ErrNoNode, to)
+		}
+		f = n.raft.LeadershipTransferToServer(s.ID, s.Address)
+	}
+	err := f.Error()
+	if err != nil || n.isLeader() {
+		n.tasks.Go(n.watchTransfer)
+	}
+	return err
+}
+
+// wait runs one of raft's slow calls, given up when ctx ends; the call itself goes on.
+func (n *Node) wait(ctx context.Context, what string, f func() error) error {
+	done := make(chan error, 1)
+	n.tasks.Go(func() { done <- f() })
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader):
+		return n.notLeader()
+	}
+	return fmt.Errorf("cluster: %s: %w", what, err)
+}
+
+// reconcileMembers is the leader's: it adds nodes that gossip has found, as non-voters, and follows changes of address.
+func (n *Node) reconcileMembers(ctx context.Context, pilot *autopilot.Autopilot) {
+	t := time.NewTicker(n.opts.HeartbeatTimeout)
+	defer t.Stop()
+	for {
+		n.addFound(ctx, pilot)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (n *Node) addFound(ctx context.Context, pilot *autopilot.Autopilot) {
+	removed := n.folder.identity().Removed
+	for _, m := range n.gossip.alive() {
+		s, ok := n.server(m.id)
+		if ctx.Err() != nil || m.meta.Raft == "" || slices.Contains(removed, m.id) {
+			continue
+		}
+		if m.meta.Cluster != "" && m.meta.Cluster != n.ClusterID() || ok && string(s.Address) == m.meta.Raft {
+			continue
+		}
+		n.log.Info("adding a node", "id", m.id, "name", m.meta.Name, "raft", m.meta.Raft)
+		if err := pilot.AddServer(serverOf(m)); err != nil {
+			n.log.Warn("cannot add a node", "id", m.id, "error", err)
+		}
+	}
+}

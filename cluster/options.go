@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cantus-bus/cantus/internal/record"
+)
+
+// Log stores that Options.LogStore names.
+const (
+	LogStoreBolt   = "bolt"
+	LogStoreMemory = "memory"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxInflight      = 64 << 20
+	DefaultEntriesInflight  = 8
+	DefaultMinFreeBytes     = 256 << 20
+	DefaultPublishWait      = 3 * time.Second
+	DefaultHeartbeatTimeout = time.Second
+	DefaultElectionTimeout  = time.Second
+	DefaultLeaseTimeout     = time.Second
+	DefaultCommitTimeout    = 5 * time.Millisecond
+	DefaultStallLimit       = 30 * time.Second
+	DefaultStabilization    = 10 * time.Second
+	DefaultCleanupDeadAfter = 72 * time.Hour
+	DefaultExpireInterval   = time.Hour
+)
+
+// Options of a node. The zero value of each field means its default, where one is named.
+type Options struct {
+	DataDir         string
+	Name            string   // for people, default the node id; the node id is random and stored
+	Version         string   // of the binary, for people
+	ClusterName     string   // gossip label: keeps clusters apart
+	BootstrapExpect int      // voters that start a new cluster together; 1: starts alone; 0: waits to be added
+	Join            []string // gossip addresses of other nodes
+	Replica         bool     // stays a non-voter
+
+	RaftListen, GossipListen string // host:port, port 0 = any free; default 127.0.0.1:0
+	Advertise                string // host that others dial, default the listen host
+	ClientAddr, HTTPAddr     string // advertised addresses of the other listeners; see Node.SetAddrs
+	GossipKey                []byte // 16, 24 or 32 bytes: gossip is encrypted; nil: it is not
+
+	Stream StreamOptions
+
+	LogStore        string        // LogStoreBolt (default) or LogStoreMemory (tests: loses votes and log at Close)
+	Codec           record.Codec  // of entries; the zero value means S2
+	Uncompressed    bool          // entries are not compressed, whatever Codec says
+	MaxInflight     int           // bytes queued and proposed on this node, default 64 MiB
+	EntriesInflight int           // entries in raft at once, default 8
+	MinFreeBytes    int64         // publishes are refused while the log's disk has less, default 256 MiB; negative: never
+	PublishWait     time.Duration // how long a publish waits for a leader before Unavailable, default 3 s
+
+	// Raft's timers; defaults 1 s, 1 s, 1 s, 5 ms. Lease <= heartbeat <= election. Heartbeats pass through the
+	// follower's main loop and so wait for its disk: do not set them below a disk's worst stall.
+	HeartbeatTimeout, ElectionTimeout, LeaseTimeout, CommitTimeout time.Duration
+
+	StallLimit       time.Duration // a store call longer than this fails the node, default 30 s
+	Stabilization    time.Duration // how long a joining node must be healthy before it votes, default 10 s
+	CleanupDeadAfter time.Duration // a server dead for so long is removed if a quorum stays, default 72 h
+	ExpireInterval   time.Duration // how often the leader expires producers, default 1 h
+
+	Logger   hclog.Logger          // nil: silent
+	Registry prometheus.Registerer // nil: no metrics
+
+	// FreeBytes reports the free bytes of the disk that holds a folder. nil: statfs. Tests override it.
+	FreeBytes func(dir string) (int64, error)
+}
+
+func setDefault[T comparable](p *T, def T) {
+	var zero T
+	if *p == zero {
+		*p = def
+	}
+}
+
+// withDefaults fills what was left out.
+func (o Options) withDefaults() Options {
+	setDefault(&o.RaftListen, "127.0.0.1:0")
+	setDefault(&o.GossipListen, "127.0.0.1:0")
+	setDefault(&o.LogStore, LogStoreBolt)
+	setDefault(&o.Codec, record.CodecS2)
+	setDefault(&o.MaxInflight, DefaultMaxInflight)
+	setDefault(&o.EntriesInflight, DefaultEntriesInflight)
+	setDefault(&o.MinFreeBytes, DefaultMinFreeBytes)
+	setDefault(&o.PublishWait, DefaultPublishWait)
+	setDefault(&o.HeartbeatTimeout, DefaultHeartbeatTimeout)
+	setDefault(&o.ElectionTimeout, max(DefaultElectionTimeout, o.HeartbeatTimeout))
+	setDefault(&o.LeaseTimeout, min(DefaultLeaseTimeout, o.HeartbeatTimeout))
+	setDefault(&o.CommitTimeout, DefaultCommitTimeout)
+	setDefault(&o.StallLimit, DefaultStallLimit)
+	setDefault(&o.Stabilization, DefaultStabilization)
+	setDefault(&o.CleanupDeadAfter, DefaultCleanupDeadAfter)
+	setDefault(&o.ExpireInterval, DefaultExpireInterval)
+	setDefault(&o.Version, "dev")
+	if o.Uncompressed {
+		o.Codec = record.CodecNone
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	if o.FreeBytes == nil {
+		o.FreeBytes = freeBytes
+	}
+	return o
+}
+
+// validate checks what can be checked without touching disk or network. Call it after withDefaults.
+func (o Options) validate() error {
+	if o.DataDir == "" {
+		return fmt.Errorf("cluster: options: DataDir is empty: name the data folder")
+	}
+	if o.LogStore != LogStoreBolt && o.LogStore != LogStoreMemory {
+		return fmt.Errorf("cluster: options: LogStore %q is unknown: use %q or %q", o.LogStore, LogStoreBolt, LogStoreMemory)
+	}
+	if o.BootstrapExpect < 0 {
+		return fmt.Errorf("cluster: options: BootstrapExpect %d is negative", o.BootstrapExpect)
+	}
+	if o.Replica && o.BootstrapExpect > 0 {
+		return fmt.Errorf("cluster: options: a replica never votes, so it cannot start a cluster: set BootstrapExpect to 0")
+	}
+	if n := len(o.GossipKey); n != 0 && n != 16 && n != 24 && n != 32 {
+		return fmt.Errorf("cluster: options: GossipKey has %d bytes: 16, 24 or 32 are allowed", n)
+	}
+	if o.MaxInflight < record.MaxBatchBytes {
+		return fmt.Errorf("cluster: options: MaxInflight %d is less than one batch (%d)", o.MaxInflight, record.MaxBatchBytes)
+	}
+	if o.EntriesInflight < 1 || o.EntriesInflight > maxAppendEntries {
+		return fmt.Errorf("cluster: options: EntriesInflight %d is outside 1..%d", o.EntriesInflight, maxAppendEntries)
+	}
+	for name, addr := range map[string]string{"RaftListen": o.RaftListen, "GossipListen": o.GossipListen} {
+		if err := o.validateListen(name, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateListen refuses an address that others could not dial.
+func (o Options) validateListen(name, addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("cluster: options: %s %q: %w", name, addr, err)
+	}
+	ip := net.ParseIP(host)
+	if o.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("cluster: options: %s %q listens on all addresses, so others cannot know which to dial: set Advertise", name, addr)
+	}
+	return nil
+}
+
+// advertised is the address that others dial for a bound listener.
+func (o Options) advertised(bound net.Addr) string {
+	host, port, err := net.SplitHostPort(bound.String())
+	if err != nil || o.Advertise == "" {
+		return bound.String()
+	}
+	_ = host
+	return net.JoinHostPort(o.Advertise, port)
+}

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// maxAppendEntries bounds entries, not bytes, of one append: 64 of our entries are at most about 16 MiB, which a
+	// follower that catches up stores without missing heartbeats (they wait behind it in the main loop).
+	maxAppendEntries = 64
+	// rpcsInFlight 1 switches pipelining off: with the default of 2 one failed append can stop a follower for ever.
+	rpcsInFlight = 1
+	rpcTimeout   = 10 * time.Second
+	connPool     = 3
+)
+
+// raftConfig is raft's configuration; DESIGN.md says why each value.
+func raftConfig(o Options, id string, notify chan<- bool) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(id)
+	c.HeartbeatTimeout, c.ElectionTimeout = o.HeartbeatTimeout, o.ElectionTimeout
+	c.LeaderLeaseTimeout, c.CommitTimeout = o.LeaseTimeout, o.CommitTimeout
+	c.MaxAppendEntries = maxAppendEntries
+	c.BatchApplyCh = true
+	c.ShutdownOnRemove = false
+	c.SnapshotThreshold, c.TrailingLogs = math.MaxUint64, math.MaxUint64
+	c.SnapshotInterval = 24 * time.Hour
+	c.NoLegacyTelemetry = true
+	c.RestoreCommittedLogs = false
+	c.NoSnapshotRestoreOnStart = false
+	c.NotifyCh = notify
+	c.Logger = o.Logger.Named("raft")
+	return c
+}
+
+// serverAddrs tells raft where a server is now: gossip knows, even when the address in raft's configuration is old.
+type serverAddrs struct{ n *Node }
+
+func (s serverAddrs) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if string(id) == s.n.NodeID() {
+		return raft.ServerAddress(s.n.gossip.ownMeta().Raft), nil
+	}
+	if m, ok := s.n.gossip.member(string(id)); ok && m.meta.Raft != "" {
+		return raft.ServerAddress(m.meta.Raft), nil
+	}
+	return "", fmt.Errorf("gossip does not know node %s", id)
+}
+
+// listenRaft binds raft's port.
+func (n *Node) listenRaft() (*streamLayer, error) {
+	l, err := net.Listen("tcp", n.opts.RaftListen)
+	if err != nil {
+		return nil, fmt.Errorf("raft on %s: %w", n.opts.RaftListen, err)
+	}
+	return newStreamLayer(l, n.opts.advertised(l.Addr()), n.ClusterID, n.checkCluster), nil
+}
+
+// checkCluster holds the cluster id of a node that opens a raft connection against ours. A node that has none yet takes
+// it: the leader of that cluster has added it.
+func (n *Node) checkCluster(id string) error {
+	own := n.ClusterID()
+	switch {
+	case id == own && id != "":
+		return nil
+	case own != "" || id == "":
+		n.metrics.strangers.Inc()
+		return fmt.Errorf("%w: it says cluster %q, this node is of %q", errForeignPeer, id, own)
+	}
+	return n.adoptCluster(id)
+}
+
+// startRaft opens stores and transport and starts raft over layer, which it owns from here on.
+func (n *Node) startRaft(layer *streamLayer) error {
+	quiet := hclog.NewNullLogger() // the transport reports each closed connection as an error; raft reports what matters
+	if n.log.IsDebug() {
+		quiet = n.log.Named("raft-net")
+	}
+	n.transport = newGuardTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: layer, MaxPool: connPool, MaxRPCsInFlight: rpcsInFlight, Timeout: rpcTimeout,
+		ServerAddressProvider: serverAddrs{n}, Logger: quiet, MsgpackUseNewTimeFormat: true,
+	}), n.log, n.metrics)
+	st, err := openStores(n.opts, n.folder)
+	if err != nil {
+		return errors.Join(err, n.transport.Close())
+	}
+	n.stores = st
+	n.guard = newGuardStore(st, n.opts.StallLimit, n.fail, n.metrics)
+	logs := newLogCache(n.guard)
+	if err := n.noteState(logs); err != nil {
+		return errors.Join(err, n.transport.Close(), st.close())
+	}
+	n.raft, err = raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, raft.NewDiscardSnapshotStore(), n.transport)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close(), st.close())
+	}
+	return nil
+}
+
+// noteState notes whether there is a raft log already.
+func (n *Node) noteState(logs raft.LogStore) error {
+	last, err := logs.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the raft log: %w", err)
+	}
+	n.logs = logs
+	n.gossip.mu.own.State = last > 0
+	if last > 0 && n.ClusterID() == "" {
+		return fmt.Errorf("data folder %s holds a raft log but no cluster id: identity.json was replaced: restore it", n.opts.DataDir)
+	}
+	return nil
+}
