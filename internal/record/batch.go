@@ -110,7 +110,7 @@ func (b Batch) checkFrame() (int, string) {
 	size := le.Uint32(b)
 	switch {
 	case size > MaxBatchBytes:
-		return 0, "batch is over the limit"
+		return 0, "batch is " + overLimit
 	case size%Align != 0:
 		return 0, "batch size is not a multiple of 8"
 	case int(size) != len(b):
@@ -154,7 +154,7 @@ func (b Batch) checkPreconditions(newTopics uint32) (int, string) {
 	case n == 0:
 		return 0, ""
 	case n > MaxPreconditions:
-		return batchPreconditionsAt, "too many preconditions"
+		return batchPreconditionsAt, "number of preconditions is " + overLimit
 	case le.Uint16(b[batchFlagsAt:])&flagAtomic == 0:
 		return batchPreconditionsAt, "preconditions in a batch that is not atomic"
 	case BatchHeaderSize+n*preconditionSize > len(b):

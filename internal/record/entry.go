@@ -123,7 +123,7 @@ func peekEntry(data []byte) (h EntryHeader, off int, rule string) {
 	case data[entryZeroAt] != 0:
 		return h, entryZeroAt, "reserved byte of the entry is not zero"
 	case h.RawSize > MaxEntryRaw:
-		return h, entryRawSizeAt, "raw size of the entry is over the limit"
+		return h, entryRawSizeAt, "raw size of the entry is " + overLimit
 	case h.Codec == CodecNone && int(h.RawSize) != stored:
 		return h, entryRawSizeAt, "raw size of an uncompressed entry differs from the bytes that are there"
 	case h.Codec != CodecNone && int(h.RawSize) <= stored:

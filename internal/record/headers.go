@@ -73,7 +73,7 @@ func checkHeaderBlock(body []byte) (int, string) {
 	case n == 0:
 		return 0, "header block is empty"
 	case n > MaxHeaderBytes:
-		return 0, "header block is over the limit"
+		return 0, "header block is " + overLimit
 	case n > len(body)-headerCountSize:
 		return 0, "header block is longer than its record"
 	}

@@ -66,7 +66,7 @@ func appendNames(names [][]byte, table []byte, count uint32) ([][]byte, int, str
 		case n == 0:
 			return names, off, "name of a new topic is empty"
 		case n > MaxTopicBytes:
-			return names, off, "name of a new topic is over the limit"
+			return names, off, "name of a new topic is " + overLimit
 		case n > len(table)-off-2:
 			return names, off, "name of a new topic is longer than the table"
 		}

@@ -18,6 +18,9 @@ func wantCorrupt(t *testing.T, err error, offset int, rule string) {
 	if c.Rule != rule || c.Offset != offset {
 		t.Fatalf("got %q at %d, want %q at %d", c.Rule, c.Offset, rule, offset)
 	}
+	if errors.Is(err, ErrTooLarge) != strings.Contains(rule, "over the limit") {
+		t.Fatalf("%v is ErrTooLarge: %v", err, errors.Is(err, ErrTooLarge))
+	}
 	if !strings.Contains(err.Error(), rule) || !strings.Contains(err.Error(), c.Object) {
 		t.Fatalf("error %q does not say object and rule", err)
 	}
@@ -135,7 +138,7 @@ func TestBatchRules(t *testing.T) {
 		{"epoch of a producer is 0", 24, func(b []byte) { b[24] = 0 }},
 		{"number of a producer's record is 0", 32, func(b []byte) { b[32] = 0 }},
 		{"numbers of the batch overflow", 32, func(b []byte) { le.PutUint64(b[32:], math.MaxUint64-1) }},
-		{"too many preconditions", 30, func(b []byte) { b[30] = MaxPreconditions + 1 }},
+		{"number of preconditions is over the limit", 30, func(b []byte) { b[30] = MaxPreconditions + 1 }},
 		{"preconditions in a batch that is not atomic", 30, func(b []byte) { b[28] = 0 }},
 		{"preconditions are longer than the batch", 30, func(b []byte) { b[30] = 10 }},
 		{"reserved bytes of a precondition are not zero", 68, func(b []byte) { b[71] = 1 }},

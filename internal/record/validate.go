@@ -30,7 +30,7 @@ func checkRecord(run []byte) (int, string) {
 		payload -= n
 	}
 	if payload > MaxPayload {
-		return 0, "payload is over the limit"
+		return 0, "payload is " + overLimit
 	}
 	return padded, ""
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"hash/crc32"
 
 	"github.com/cantus-bus/cantus/internal/record"
@@ -79,11 +80,16 @@ func AppendPublishHeader(dst []byte, id uint32, b record.Batch) []byte {
 	return dst
 }
 
-// DecodePublish validates the batch, all but its topic numbers (aliases).
+// DecodePublish validates the batch, all but its topic numbers (aliases). A batch that only breaks a limit is CodeTooLarge: the
+// connection can go on.
 func DecodePublish(b []byte) (record.Batch, error) {
 	batch := record.Batch(b)
 	if err := batch.Validate(); err != nil {
-		return nil, protocolError("PUBLISH: %v", err)
+		e := protocolError("PUBLISH: %v", err)
+		if errors.Is(err, record.ErrTooLarge) {
+			e.Code = CodeTooLarge
+		}
+		return nil, e
 	}
 	return batch, nil
 }

@@ -68,6 +68,7 @@ func TestBodyRules(t *testing.T) {
 		{"reserved after count", TDefineTopics, change(defineWith("a"), func(b []byte) { b[6] = 1 }), CodeProtocol, "reserved bytes"},
 		{"zero producer", TOpenProducer, make([]byte, 16), CodeProtocol, "producer id is zero"},
 		{"bad batch", TPublish, make([]byte, 48), CodeProtocol, "PUBLISH: record: corrupt batch at byte 0"},
+		{"batch over a limit", TPublish, change(sampleBatch(), func(b []byte) { b[30] = record.MaxPreconditions + 1 }), CodeTooLarge, "over the limit"},
 		{"no filters", TSubscribe, subscribeWith(func(s *Subscribe) { s.Filters = nil }), CodeBadFilter, "no filters"},
 		{"filter empty", TSubscribe, subscribeWith(func(s *Subscribe) { s.Filters = []string{"a", ""} }), CodeProtocol, "filters are more than the body can hold"},
 		{"filter empty, body long enough", TSubscribe, subscribeWith(func(s *Subscribe) { s.Filters = []string{"", "ab"} }), CodeBadFilter, "filter is empty"},
