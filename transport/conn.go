@@ -25,7 +25,9 @@ type conn struct {
 	stream  *cluster.Stream
 	metrics *metrics
 	log     hclog.Logger
-	nc      net.Conn
+
+	quietRing bool // the tip is large enough for what quiet.go relies on
+	nc        net.Conn
 
 	// ctx ends when the connection is over; nc is closed then. Everything that blocks watches it.
 	ctx    context.Context
@@ -71,6 +73,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.frames = wire.NewReader(input{c}, wire.MaxHandshakeFrame)
 	c.aliases.table = c.stream.Table()
+	c.quietRing = c.stream.Tip().Stats().RingBytes >= minQuietRing
 	c.subs.byID = make(map[uint32]*subscription)
 	return c
 }

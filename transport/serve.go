@@ -22,29 +22,28 @@ func (p *pump) serve(s *subscription) {
 	if s.credit.Load() <= 0 {
 		return // credit wakes it
 	}
-	// Arm first, then the fence: what is published after the fence was read wakes the subscription.
-	s.reader.Arm()
-	_, fence := p.c.stream.Tip().Bounds()
-	if !p.read(s) {
+	calm := s.arm()
+	_, fence := p.c.stream.Tip().Bounds() // after Arm: what is published beyond it wakes the subscription
+	if !p.read(s, calm) {
 		return
 	}
 	p.sayCaughtUp(s)
-	switch position := s.reader.Position(); {
-	case position < fence:
+	position := s.reader.Position()
+	s.quiet = position >= fence
+	if !s.quiet {
 		p.c.ready.push(s)
-	case position > s.mark:
-		p.clock.owed = true
 	}
+	p.clock.owed = p.clock.owed || position > s.mark
 }
 
 // read sends the next matches, or progress if there are none. False: the subscription has ended.
-func (p *pump) read(s *subscription) bool {
-	limit := tipstore.Limit{Bytes: int(min(int64(p.c.opts.Quantum), s.credit.Load()))}
-	if !s.caughtUp {
-		limit.UpTo = s.head // > 0, else caught-up would have been said
-	}
+func (p *pump) read(s *subscription, calm uint64) bool {
 	v := p.out.view()
-	if err := s.reader.Read(v, limit); err != nil {
+	err := s.reader.Read(v, p.limit(s))
+	for err != nil && p.skip(s, calm, err) {
+		err = s.reader.Read(v, p.limit(s))
+	}
+	if err != nil {
 		p.out.giveBack(v)
 		p.end(s, endedBy(err))
 		return false
@@ -56,6 +55,15 @@ func (p *pump) read(s *subscription) bool {
 	}
 	p.sayData(s, v)
 	return true
+}
+
+// limit of a read: nothing of it goes beyond what caught-up waits for.
+func (p *pump) limit(s *subscription) tipstore.Limit {
+	l := tipstore.Limit{Bytes: int(min(int64(p.c.opts.Quantum), s.credit.Load()))}
+	if !s.caughtUp {
+		l.UpTo = s.head // > 0, else caught-up would have been said
+	}
+	return l
 }
 
 // sayData adds a DATA frame with the view's records, and before it the names of topics that the client does not know.

@@ -53,7 +53,7 @@ func (c *conn) subscribe(f wire.Frame) error {
 	}
 	s.credit.Store(int64(min(req.Credit, math.MaxInt64)))
 	o := opening{prev: req.Prev, minSeq: req.MinSeq, wait: min(time.Duration(req.WaitMS)*time.Millisecond, c.opts.MaxSeqWait)}
-	o.ReaderOptions = cluster.ReaderOptions{Filters: filters, Start: req.Start, Value: req.Value, Wake: s.wake}
+	o.ReaderOptions = cluster.ReaderOptions{Filters: filters, Start: req.Start, Value: req.Value, Wake: s.matched}
 	c.begin(ctx, s, &o)
 	return nil
 }
@@ -128,7 +128,8 @@ func (c *conn) open(s *subscription, o *opening) {
 	}
 	oldest, _ := c.stream.Tip().Bounds()
 	answer := wire.Subscribed{Next: r.Next(), Head: r.Head(), Oldest: oldest}
-	s.reader, s.head, s.prev, s.mark, s.told = r, r.Head(), o.prev, answer.Next-1, time.Now()
+	s.reader, s.filters = r, o.Filters
+	s.head, s.prev, s.mark, s.told = r.Head(), o.prev, answer.Next-1, time.Now()
 	c.metrics.subsOpened.Inc()
 	c.metrics.subs.Inc()
 	c.reply(wire.TSubscribed, func(dst []byte) []byte { return wire.AppendSubscribed(dst, s.id, &answer) })

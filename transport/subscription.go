@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
+	"github.com/cantus-bus/cantus/internal/topic"
 )
 
 // subscription is a position in the stream that one client reads from.
@@ -20,6 +21,9 @@ type subscription struct {
 	cancelled atomic.Bool  // the client wants no more
 	queued    atomic.Bool  // in the ready queue
 	opened    atomic.Bool  // the fields below are set and the pump's
+	// calm is 1 + a seq up to which nothing has matched since the subscription became quiet, set by the first wake after Arm;
+	// 0: not woken yet.
+	calm atomic.Uint64
 	// stopWait ends the wait for MinSeq; nil if there is none. Set before the subscription is in subs.byID.
 	stopWait context.CancelFunc
 
@@ -33,7 +37,9 @@ type subscription struct {
 	mark     uint64
 	told     time.Time // when mark was last moved
 	caughtUp bool      // CAUGHT_UP was sent
-	ended    bool      // ENDED was sent; the reader is closed or about to be
+	filters  topic.Filters
+	quiet    bool // see calm
+	ended    bool // ENDED was sent; the reader is closed or about to be
 }
 
 // wake puts the subscription into its connection's ready queue. The stream's writer calls it: it must not block.
