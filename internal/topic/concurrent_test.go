@@ -42,7 +42,7 @@ func concurrentName(i int) string { return fmt.Sprintf("group-%d/p%d/leaf", i%10
 
 func readNodes(t *testing.T, table *Table) bool {
 	n := table.Nodes()
-	for id := ID(max(1, n-50)); id < ID(n); id++ {
+	for id := ID(n - 1); id >= ID(max(1, n-50)); id-- { // the youngest first: its Intern may be under way
 		name := table.Name(id)
 		if found, ok := table.Lookup(name); !ok || found != id || Validate(name) != nil {
 			t.Errorf("node %d %q is found as %d %v", id, name, found, ok)

@@ -135,11 +135,24 @@ func TestFiltersLimits(t *testing.T) {
 	wantRule(err, RuleNoFilters)
 	_, err = NewFilters()
 	wantRule(err, RuleNoFilters)
+	_, err = NewFilters(Filter{path: "a"}, Filter{})
+	wantRule(err, RuleEmpty)
 	_, err = ParseFilters([]string{"a", "b/*"})
 	wantRule(err, RuleWildcard)
 	fs, err := ParseFilters(list[:MaxFilters])
 	if err != nil || len(fs) != MaxFilters {
 		t.Errorf("%d filters, %v", len(fs), err)
+	}
+}
+
+func TestFiltersAnyBelow(t *testing.T) {
+	fs := mustFilters(t, "a", "a-b/c", "a/b", "a/b/c/d", "b/**", "c.d")
+	for path, want := range map[string]bool{
+		"a": true, "a/b": true, "a/b/c": true, "a/b/c/d": false, "a-b": true, "b": false, "c": false, "c.d": false, "d": false,
+	} {
+		if got := fs.anyBelow(path); got != want {
+			t.Errorf("anyBelow(%q) = %v", path, got)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 // MaxFilters is how many filters one list may hold before it is normalised.
 const MaxFilters = 1024
 
+const opParseList = "parse filters"
+
 // Filters is a union of filters, normalised: sorted by path, and without members that another covers. Make it with
 // ParseFilters or NewFilters; the methods rely on the order. It is not changed after it was made.
 type Filters []Filter
@@ -29,10 +31,13 @@ func ParseFilters(list []string) (Filters, error) {
 	return normalise(parsed), nil
 }
 
-// NewFilters makes the union of 1 to MaxFilters parsed filters.
+// NewFilters makes the union of 1 to MaxFilters parsed filters. It refuses the zero Filter.
 func NewFilters(list ...Filter) (Filters, error) {
 	if err := checkCount(len(list)); err != nil {
 		return nil, err
+	}
+	if slices.Contains(list, Filter{}) {
+		return nil, &Error{Op: opParseList, Rule: RuleEmpty}
 	}
 	return normalise(slices.Clone(list)), nil
 }
@@ -40,9 +45,9 @@ func NewFilters(list ...Filter) (Filters, error) {
 func checkCount(n int) error {
 	switch {
 	case n == 0:
-		return &Error{Op: "parse filters", Rule: RuleNoFilters}
+		return &Error{Op: opParseList, Rule: RuleNoFilters}
 	case n > MaxFilters:
-		return &Error{Op: "parse filters", Name: strconv.Itoa(n) + " filters", Rule: RuleManyFilters}
+		return &Error{Op: opParseList, Name: strconv.Itoa(n) + " filters", Rule: RuleManyFilters}
 	}
 	return nil
 }
@@ -100,7 +105,7 @@ func (fs Filters) Match(name string) bool {
 		return false
 	}
 	if _, ok := fs.find(name); ok {
-		return name != ""
+		return true
 	}
 	return fs.coveredAbove(name)
 }

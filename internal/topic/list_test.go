@@ -100,7 +100,7 @@ func TestListAgainstDefinition(t *testing.T) {
 			"descend": (*listing).descend,
 			"pass":    func(l *listing) { l.pass(int(l.nodes) - int(l.base)) },
 		} {
-			if got := listBy(table, o, walk); got != want {
+			if got := listBy(table, o, table.Nodes(), walk); got != want {
 				t.Fatalf("%s of %+v:\n got %s\nwant %s", way, o, got, want)
 			}
 		}
@@ -108,13 +108,13 @@ func TestListAgainstDefinition(t *testing.T) {
 }
 
 // listBy is List with a given way through the tree, since small tables always choose the same.
-func listBy(t *Table, o ListOptions, walk func(*listing)) string {
+func listBy(t *Table, o ListOptions, nodes int, walk func(*listing)) string {
 	base, ok := t.Lookup(o.Filter.path)
-	if !ok || o.Filter.path != "" && !o.Filter.subtree {
+	if !ok || int(base) >= nodes || o.Filter.path != "" && !o.Filter.subtree {
 		page, total := t.List(o)
 		return fmt.Sprintf("%d %+v", total, page)
 	}
-	l := newListing(t, base, uint32(t.Nodes()), o)
+	l := newListing(t, base, uint32(nodes), o)
 	if o.Depth > 0 {
 		l.level = t.Depth(base) + o.Depth
 	}
@@ -122,6 +122,19 @@ func listBy(t *Table, o ListOptions, walk func(*listing)) string {
 	l.offerGroups()
 	page := l.page()
 	return fmt.Sprintf("%d %+v", l.picked.total, page)
+}
+
+// TestListIgnoresYoungerNodes: a list is of the nodes that existed when it began, whichever way it takes.
+func TestListIgnoresYoungerNodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, o := drawTable(t), drawOptions(t)
+		nodes := rapid.IntRange(1, table.Nodes()).Draw(t, "nodes")
+		down := listBy(table, o, nodes, (*listing).descend)
+		across := listBy(table, o, nodes, func(l *listing) { l.pass(int(l.nodes) - int(l.base)) })
+		if down != across {
+			t.Fatalf("%+v of %d nodes:\ndescend %s\npass    %s", o, nodes, down, across)
+		}
+	})
 }
 
 // TestListSmallSubtreeOfLargeTable takes the way down the children, which the small tables above seldom do.

@@ -12,8 +12,8 @@ type listing struct {
 	nodes  uint32 // nodes that take part: [base, nodes)
 	sort   string
 	weight func(ID) float64 // nil: sort decides
-	prefix int // bytes that all names share
-	level  int // depth of the rows; 0: the topics themselves
+	prefix int              // bytes that all names share
+	level  int              // depth of the rows; 0: the topics themselves
 	groups []group
 	picked selector
 }
@@ -111,7 +111,7 @@ func (l *listing) enter(id ID, parent mark) mark {
 		}
 		return inside
 	}
-	if parent == inside && int(r.depth) == l.level {
+	if int(r.depth) == l.level {
 		parent = firstGroup + mark(len(l.groups))
 		l.groups = append(l.groups, group{id: id})
 	}
