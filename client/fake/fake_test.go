@@ -1,0 +1,28 @@
+package fake_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/cantus-bus/cantus/client/conformance"
+	"github.com/cantus-bus/cantus/client/fake"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	for name, o := range map[string]fake.Options{"one node": {}, "three nodes": {Nodes: 3}, "no forwarding": {Nodes: 3, NoForward: true}} {
+		t.Run(name, func(t *testing.T) {
+			conformance.Run(t, func(t *testing.T) conformance.Target {
+				b := fake.New(o)
+				t.Cleanup(b.Close)
+				target := conformance.Target{Options: b.ClientOptions(), Trim: b.Trim}
+				if o.Nodes > 1 {
+					target.MoveLeader = func() { b.SetLeader((b.Leader() + 1) % o.Nodes) }
+				}
+				return target
+			})
+		})
+	}
+}
