@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -67,7 +68,7 @@ func start(t testing.TB, changes ...func(*setup)) *fixture {
 	go func() { served <- f.server.Serve(l) }()
 	t.Cleanup(func() {
 		f.server.Close()
-		if err := <-served; err != nil {
+		if err := <-served; err != nil && !errors.Is(err, transport.ErrClosed) {
 			t.Errorf("serve: %v", err)
 		}
 		if err := b.Close(); err != nil {
