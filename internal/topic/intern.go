@@ -134,13 +134,11 @@ func (t *Table) fill(c *chain, off uint32) (parts uint32) {
 		r := t.row(id)
 		r.name, r.nameLen, r.depth = off, c.ends[depth-1], uint8(depth)
 		r.parent = parent
+		// A one-segment node that is only a prefix takes the root's NoPartition.
 		partition := t.row(parent).partition.Load()
-		switch {
-		case depth == 2 || depth == 1 && c.count == 1:
+		if depth == 2 || depth == 1 && c.count == 1 {
 			partition = parts
 			parts = t.addPartition(parts, id)
-		case depth == 1:
-			partition = uint32(NoPartition)
 		}
 		r.partition.Store(partition)
 		if depth == c.count {
