@@ -285,7 +285,7 @@ func TestRatesOfTopicsAndSubtrees(t *testing.T) {
 	if b, c, fresh, a := rate("a/b", false), rate("a/c", false), rate("a/new", false), rate("a", true); b != 5 || c != 0 || fresh != 5 || a != 10 {
 		t.Errorf("rates of a/b %v, a/c %v, a/new %v, a/** %v; want 5, 0, 5, 10", b, c, fresh, a)
 	}
-	if !r.sample(start.Add(sampleIdle + time.Hour)) || r.mu.counts != nil {
+	if !r.sample(start.Add(sampleIdle+time.Hour)) || r.mu.counts != nil {
 		t.Error("sampling goes on though nobody asks")
 	}
 }

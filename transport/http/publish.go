@@ -284,6 +284,8 @@ func (a *answerWriter) flush() {
 // fail answers with a status if nothing was published yet, else with a last line.
 func (a *answerWriter) fail(err error) {
 	if !a.begun {
+		// The rest of the body is not read, so the connection cannot carry another request.
+		a.w.Header().Set("Connection", "close")
 		writeErr(a.w, err)
 		return
 	}
