@@ -104,3 +104,12 @@ func (n *Node) adoptCluster(id string) error {
 	n.kick() // housekeeping tells the others
 	return nil
 }
+
+// electAlone saves the only voter the wait for a leader that nobody else can be.
+func (n *Node) electAlone() {
+	s := n.servers()
+	if len(s) != 1 || s[0].Suffrage != raft.Voter || string(s[0].ID) != n.NodeID() || n.raft.State() != raft.Follower {
+		return
+	}
+	n.transport.electNow(raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.NodeID()), Addr: []byte(n.RaftAddr())})
+}

@@ -27,6 +27,7 @@ const (
 type gossip struct {
 	list    *memberlist.Memberlist
 	self    string
+	addr    string // this node's gossip address; set by start
 	log     hclog.Logger
 	folder  *folder
 	changed func()           // something about members changed; must not block
@@ -38,6 +39,7 @@ type gossip struct {
 	mu struct {
 		sync.Mutex
 		own     meta
+		dirty   bool               // own has changed and the others have not been told
 		members map[string]*member // by node id, without this node
 	}
 }
@@ -62,6 +64,7 @@ func (g *gossip) start(o Options) error {
 	if err != nil {
 		return fmt.Errorf("gossip on %s: %w", o.GossipListen, err)
 	}
+	g.addr = g.list.LocalNode().Address()
 	return nil
 }
 
@@ -99,27 +102,32 @@ func splitPort(addr string) (string, int, error) {
 	return host, port, err
 }
 
-// addr is this node's gossip address.
-func (g *gossip) addr() string { return g.list.LocalNode().Address() }
-
 func (g *gossip) ownMeta() meta {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.own
 }
 
-// update changes what this node says of itself and spreads it.
+// update changes what this node says of itself; spread tells the others. It does not block.
 func (g *gossip) update(change func(*meta)) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	before := g.mu.own
 	change(&g.mu.own)
-	same := before == g.mu.own
 	if _, err := g.mu.own.encode(); err != nil {
-		g.mu.own, same = before, true
+		g.mu.own = before
 		g.log.Error("node metadata not changed", "error", err)
 	}
+	g.mu.dirty = g.mu.dirty || before != g.mu.own
+}
+
+// spread tells the others of updates. Housekeeping only: memberlist does not allow two at once.
+func (g *gossip) spread() {
+	g.mu.Lock()
+	dirty := g.mu.dirty
+	g.mu.dirty = false
 	g.mu.Unlock()
-	if same || g.list == nil {
+	if !dirty {
 		return
 	}
 	if err := g.list.UpdateNode(leaveLimit); err != nil {
@@ -180,8 +188,7 @@ func (g *gossip) joinTargets(join []string) []string {
 	if alive == 0 || len(targets) > 0 {
 		targets = append(targets, join...)
 	}
-	self := g.addr()
-	return slices.DeleteFunc(targets, func(a string) bool { return a == self })
+	return slices.DeleteFunc(targets, func(a string) bool { return a == g.addr })
 }
 
 // stop ends gossip: gracefully, others learn at once that this node left; else they find out.

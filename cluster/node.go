@@ -173,6 +173,8 @@ func (n *Node) housekeep(ctx context.Context) {
 		cluster, state := n.ClusterID(), n.raft.LastIndex() > 0
 		n.gossip.update(func(m *meta) { m.Cluster, m.State = cluster, m.State || state })
 		n.tryBootstrap()
+		n.electAlone()
+		n.gossip.spread()
 		n.topologyChanged()
 	}
 }
@@ -234,13 +236,16 @@ func (n *Node) NodeID() string { return n.gossip.self }
 // ClusterID is the cluster's id, "" while the node belongs to none.
 func (n *Node) ClusterID() string { return n.folder.identity().ClusterID }
 
-// RaftAddr and GossipAddr are the bound addresses as others dial them.
-func (n *Node) RaftAddr() string   { return n.gossip.ownMeta().Raft }
-func (n *Node) GossipAddr() string { return n.gossip.addr() }
+// RaftAddr is the raft address that others dial.
+func (n *Node) RaftAddr() string { return n.gossip.ownMeta().Raft }
+
+// GossipAddr is the gossip address that others join.
+func (n *Node) GossipAddr() string { return n.gossip.addr }
 
 // SetAddrs tells others the addresses of the client and HTTP listeners, once they are bound.
 func (n *Node) SetAddrs(client, http string) {
 	n.gossip.update(func(m *meta) { m.Client, m.HTTP = client, http })
+	n.kick()
 }
 
 func (n *Node) closed() bool { return n.ctx.Err() != nil }

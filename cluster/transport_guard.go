@@ -97,6 +97,15 @@ func (g *guardTransport) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress,
 	return errNoSnapshots
 }
 
+// electNow tells this node's raft to stand for election at once, as a leader that hands over would.
+func (g *guardTransport) electNow(header raft.RPCHeader) {
+	rpc := raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: make(chan raft.RPCResponse, 1)}
+	select {
+	case g.rpcs <- rpc:
+	case <-g.done:
+	}
+}
+
 // Close implements raft.WithClose. Closing twice is fine.
 func (g *guardTransport) Close() error {
 	select {
