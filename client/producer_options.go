@@ -10,7 +10,7 @@ import (
 
 // Defaults and bounds of a producer.
 const (
-	DefaultInflightBytes    = 8 << 20
+	DefaultInflightBytes    = 4 << 20
 	DefaultInflightMessages = 1 << 20
 	DefaultBatchBytes       = 64 << 10
 	DefaultLinger           = 2 * time.Millisecond
