@@ -72,9 +72,9 @@ func (c *Client) Post(ctx context.Context, path string, body, v any) error {
 	return c.do(ctx, http.MethodPost, path, b, v)
 }
 
-// Delete removes what path names.
-func (c *Client) Delete(ctx context.Context, path string) error {
-	return c.do(ctx, http.MethodDelete, path, nil, nil)
+// Delete removes what path names and decodes the answer into v, unless v is nil.
+func (c *Client) Delete(ctx context.Context, path string, v any) error {
+	return c.do(ctx, http.MethodDelete, path, nil, v)
 }
 
 // do tries the nodes in turn until one is reached. Only a connection that was never made moves on to the next: a request

@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 	if err := c.Post(t.Context(), "/v1/nodes", map[string]string{"id": "x"}, &v); err != nil || v.Got != `POST /v1/nodes {"id":"x"}` {
 		t.Errorf("post: %q, %v", v.Got, err)
 	}
-	if err := c.Delete(t.Context(), "/v1/nodes/x"); err != nil {
+	if err := c.Delete(t.Context(), "/v1/nodes/x", nil); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 }

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cantus-bus/cantus/transport/http"
+)
+
+func (a *app) verifyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Compare the digests of all replicas at one place of the stream; exit code 1 if they differ",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var v http.Verification
+			if err := a.ask(cmd.Context(), "/v1/verify", &v); err != nil {
+				return err
+			}
+			if err := a.printVerification(v); err != nil {
+				return err
+			}
+			if !v.Equal {
+				return errQuiet
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) printVerification(v http.Verification) error {
+	if a.JSON {
+		return a.Object(v)
+	}
+	var rows [][]any
+	for _, n := range v.Nodes {
+		if n.Error != "" {
+			rows = append(rows, []any{n.ID, "", n.Error})
+		}
+		parts := make([]string, 0, len(n.Parts))
+		for part := range n.Parts {
+			parts = append(parts, part)
+		}
+		slices.Sort(parts)
+		for _, part := range parts {
+			rows = append(rows, []any{n.ID, part, n.Parts[part]})
+		}
+	}
+	a.Table([]string{"node", "part", "digest"}, nil, rows)
+	if v.Equal {
+		a.Printf("\n%d replicas are equal at seq %d", len(v.Nodes), v.Seq)
+		return nil
+	}
+	a.Printf("\nreplicas DIFFER at seq %d:", v.Seq)
+	for _, d := range v.Differences {
+		a.Printf("  %s", d)
+	}
+	return nil
+}

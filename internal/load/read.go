@@ -1,0 +1,112 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cantus-bus/cantus/client"
+)
+
+// ReadOptions of Read.
+type ReadOptions struct {
+	Connect   client.Options
+	Subscribe client.SubscribeOptions
+	CaughtUp  bool                        // end when everything was read that was there at the start
+	Count     uint64                      // end after so many messages; 0: do not
+	Message   func(*client.Message) error // called for each message, which is valid until it returns; may be nil; its error ends the reading
+}
+
+// ReadResult says what a reader got.
+type ReadResult struct {
+	Messages    uint64  `json:"messages"`
+	Bytes       uint64  `json:"bytes"` // payloads
+	FirstSeq    uint64  `json:"first_seq"`
+	LastSeq     uint64  `json:"last_seq"`
+	ElapsedMS   float64 `json:"elapsed_ms"`   // from the call to the end
+	TTFBMS      float64 `json:"ttfb_ms"`      // from the call to the first message, 0 if there was none
+	FromHistory uint64  `json:"from_history"` // messages read from disk
+	FromTip     uint64  `json:"from_tip"`     // messages that were there before the reader had caught up
+	FromLive    uint64  `json:"from_live"`    // messages that came afterwards
+	PerSecond   float64 `json:"per_s"`
+	Resumed     uint64  `json:"resumed"`  // lost connections that were made good
+	Position    uint64  `json:"position"` // safe to resume after
+}
+
+// reader is the state of one Read.
+type reader struct {
+	o      ReadOptions
+	began  time.Time
+	result ReadResult
+	caught bool
+}
+
+// Read subscribes and reads until it has what was asked for, the cluster refuses, or ctx ends. The end of ctx is an error
+// only if an end was asked for and not reached; the result is true in any case.
+func Read(ctx context.Context, o ReadOptions) (ReadResult, error) {
+	r := &reader{o: o, began: time.Now()}
+	c, err := client.Connect(ctx, o.Connect)
+	if err != nil {
+		return r.result, err
+	}
+	defer c.Close()
+	sub, err := c.Subscribe(ctx, o.Subscribe)
+	if err != nil {
+		return r.result, err
+	}
+	defer sub.Close()
+	err = r.run(ctx, sub)
+	elapsed := time.Since(r.began)
+	r.result.ElapsedMS = float64(elapsed) / float64(time.Millisecond)
+	r.result.PerSecond = float64(r.result.Messages) / elapsed.Seconds()
+	r.result.Resumed = sub.Stats().Resumed
+	r.result.Position = sub.Position()
+	if errors.Is(err, context.Canceled) && !o.CaughtUp && o.Count == 0 {
+		err = nil
+	}
+	return r.result, err
+}
+
+func (r *reader) run(ctx context.Context, sub *client.Subscription) error {
+	for {
+		b, err := sub.NextBatch(ctx)
+		if err != nil {
+			return err
+		}
+		if b.CaughtUp() {
+			r.caught = true
+			if r.o.CaughtUp {
+				return nil
+			}
+			continue
+		}
+		for m := range b.All() {
+			if err := r.take(&m); err != nil {
+				return err
+			}
+			if r.result.Messages == r.o.Count {
+				return nil
+			}
+		}
+	}
+}
+
+func (r *reader) take(m *client.Message) error {
+	s := &r.result
+	if s.Messages == 0 {
+		s.FirstSeq = m.Seq
+		s.TTFBMS = float64(time.Since(r.began)) / float64(time.Millisecond)
+	}
+	s.Messages++
+	s.Bytes += uint64(len(m.Payload))
+	s.LastSeq = m.Seq
+	if r.caught {
+		s.FromLive++
+	} else {
+		s.FromTip++
+	}
+	if r.o.Message == nil {
+		return nil
+	}
+	return r.o.Message(m)
+}
