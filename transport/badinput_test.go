@@ -101,6 +101,7 @@ func TestViolations(t *testing.T) {
 				}
 			}
 			p.expectEnd()
+			p.nc.Close()
 			if n := f.metric("protocol_errors_total", v.code.String()) - before; n != 1 {
 				t.Errorf("counted %v times", n)
 			}
@@ -309,4 +310,3 @@ func TestErrorsOfClientsAreTaken(t *testing.T) {
 	p.send(wire.AppendError(nil, wire.TError, 0, &wire.Error{Code: wire.CodeInternal, Message: "leaving"}))
 	p.expectEnd()
 }
-

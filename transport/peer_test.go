@@ -220,6 +220,8 @@ type feed struct {
 // take adds a frame to the feed. The error is a rule that the server broke.
 func (d *feed) take(p *peer, f wire.Frame) error {
 	switch f.Type {
+	case wire.TSubscribed:
+		return nil
 	case wire.TData:
 		return d.data(p, f)
 	case wire.TProgress:

@@ -302,4 +302,3 @@ func TestLargeAndSmallPartsMix(t *testing.T) {
 		t.Error("only one of the two ways was used")
 	}
 }
-
