@@ -116,6 +116,7 @@ func resultProblem(r fsm.Result) *Problem {
 		fsm.TooManyTopics:      {nethttp.StatusInsufficientStorage, "too_many_topics", "not executed: the limit of topics is reached (limits.topics)"},
 		fsm.TooManyProducers:   {nethttp.StatusInsufficientStorage, "too_many_producers", "not executed: the limit of producers is reached (limits.producers)"},
 		fsm.Invalid:            {nethttp.StatusBadRequest, "invalid", "not executed: a topic of the batch breaks a rule"},
+		fsm.Settled:            {nethttp.StatusConflict, "settled", "these numbers were settled before, some published and some refused, or too long ago to tell: look in the stream; do not retry"},
 		fsm.NotLeader:          {nethttp.StatusServiceUnavailable, "not_leader", "not executed: leadership moved: try again"},
 		fsm.Unavailable:        {nethttp.StatusServiceUnavailable, "unavailable", "not executed: no leader with a quorum within the wait: see /v1/status"},
 		fsm.Unknown:            {nethttp.StatusServiceUnavailable, "unknown", "fate unknown: it may yet be executed; retry under the same producer and number, or look in the stream"},
