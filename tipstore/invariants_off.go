@@ -1,0 +1,5 @@
+//go:build !invariants
+
+package tipstore
+
+const invariants = false

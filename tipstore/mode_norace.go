@@ -1,0 +1,5 @@
+//go:build !race
+
+package tipstore
+
+const heapByDefault = false
