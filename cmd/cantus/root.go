@@ -73,8 +73,10 @@ func run(ctx context.Context, args []string, s streams) int {
 }
 
 // newRoot is the whole command tree.
-func newRoot(s streams) *cobra.Command {
-	a := &app{streams: s}
+func newRoot(s streams) *cobra.Command { return newRootFor(&app{}, s) }
+
+func newRootFor(a *app, s streams) *cobra.Command {
+	a.streams = s
 	a.Out, a.Err = s.out, s.err
 	root := &cobra.Command{
 		Use:           "cantus",

@@ -20,6 +20,10 @@ import (
 // readyWait bounds how long a node may take to be ready, replay of its log included.
 const readyWait = 60 * time.Second
 
+// raftTimeout is below the default, as the nodes share a machine and no network is between them. A follower may need up to
+// three times as long to see that the leader is dead.
+const raftTimeout = config.Duration(800 * time.Millisecond)
+
 // node is one process of the demo's cluster.
 type node struct {
 	name   string
@@ -161,6 +165,7 @@ func newNodes(binary, dir string, n int, tip config.Size) (*nodes, error) {
 		c.Cluster.Join = join
 		c.Listen = config.Listen{Client: ports[4*i], HTTP: ports[4*i+1], Raft: ports[4*i+2], Gossip: ports[4*i+3]}
 		c.Tip.Size = tip
+		c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout, c.Raft.LeaseTimeout = raftTimeout, raftTimeout, raftTimeout
 		all.list = append(all.list, &node{name: c.Node.Name, dir: nodeDir, config: c})
 	}
 	return all, nil
