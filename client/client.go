@@ -103,17 +103,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// spawn runs f on a goroutine that Close waits for; false if the client is closed.
-func (c *Client) spawn(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.closed {
-		return false
-	}
-	c.tasks.Go(f)
-	return true
-}
-
 // Topology returns the newest view of the cluster that any connected node has told.
 func (c *Client) Topology() Topology {
 	t, _ := c.watch()

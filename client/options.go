@@ -12,7 +12,7 @@ import (
 const (
 	DefaultRetryTimeout = 30 * time.Second
 	DefaultHeartbeat    = time.Second
-	DefaultDialTimeout  = 5 * time.Second
+	DefaultDialTimeout  = 3 * time.Second
 
 	minHeartbeat = 50 * time.Millisecond
 	maxHeartbeat = time.Minute

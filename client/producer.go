@@ -18,29 +18,30 @@ import (
 type Producer struct {
 	c    *Client
 	o    ProducerOptions
-	own  bool // the id is random: nobody else can hold it
-	wake chan struct{}
+	own  bool          // the id is random: nobody else can hold it
+	wake chan struct{} // one token: keep should look
+	news chan struct{} // one token: tell should look
 
 	ctx    context.Context // ends when the producer stops
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when run has returned
+	tasks  sync.WaitGroup // keep and tell
 
 	resent, duplicates, relinked atomic.Uint64
 
 	mu struct {
 		sync.Mutex
 		err     error    // why nothing can be published any more
-		link    *conn    // where batches go; nil: run is looking for one
+		link    *conn    // where batches go; nil: keep is looking for one
 		gen     uint32   // counts the times that everything was sent anew; answers to older copies are ignored
 		trouble error    // why everything must be sent anew; nil: it need not
-		failed  int      // troubles in a row
+		acks    uint64   // batches settled by the cluster, ever
 		reopen  bool     // the epoch is used up: open before sending; Invariant: queue is empty then
 		epoch   uint32   // of the id; fences earlier ones
 		next    uint64   // number of the next batch to be sealed
 		cur     *batch   // being filled; nil or empty: nothing waits
 		queue   []*batch // sealed and not settled, in order; Invariant: len <= MaxInflightBatches, numbers dense
-		settled []*batch // outcomes that run has yet to tell
-		telling bool     // run is telling outcomes that it took from settled
+		settled []*batch // outcomes that tell has yet to tell
+		telling bool     // tell has outcomes in hand
 		free    []*batch // for reuse; Invariant: len <= MaxInflightBatches
 
 		bytes, messages int    // handed to Publish and not told
@@ -56,7 +57,7 @@ type Producer struct {
 // Producer opens a producer: the cluster gives its id a new epoch, which fences all earlier ones.
 func (c *Client) Producer(ctx context.Context, o ProducerOptions) (*Producer, error) {
 	p := &Producer{c: c, own: o.ID == (ProducerID{}), o: o.withDefaults(c),
-		wake: make(chan struct{}, 1), ended: make(chan struct{})}
+		wake: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(c.ctx)
 	p.mu.reopen = true
 	p.mu.room = make(chan struct{})
@@ -73,15 +74,24 @@ func (c *Client) Producer(ctx context.Context, o ProducerOptions) (*Producer, er
 	return p, nil
 }
 
-// attach starts the producer's goroutine.
+// attach starts the producer's goroutines; false if the client is closed.
 func (c *Client) attach(p *Producer) bool {
 	c.mu.Lock()
-	c.mu.producers[p] = struct{}{}
-	c.mu.Unlock()
-	if !c.spawn(p.run) {
-		c.detach(p)
+	defer c.mu.Unlock()
+	if c.mu.closed {
 		return false
 	}
+	c.mu.producers[p] = struct{}{}
+	p.tasks.Add(2)
+	c.tasks.Go(func() {
+		defer p.tasks.Done()
+		defer c.detach(p)
+		p.keep()
+	})
+	c.tasks.Go(func() {
+		defer p.tasks.Done()
+		p.tell()
+	})
 	return true
 }
 

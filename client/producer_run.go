@@ -44,27 +44,20 @@ func (p *Producer) openFirst(ctx context.Context) error {
 	}
 }
 
-// tender is what run knows.
+// tender is what keep knows.
 type tender struct {
-	tries int
+	tries int       // attempts since things went well, whatever came of them
+	acks  uint64    // acks at the last attempt
 	next  time.Time // no attempt to connect before
 }
 
-// run tells outcomes, watches deadlines, and keeps the producer linked to the leader until it fails or is closed.
-func (p *Producer) run() {
-	defer close(p.ended)
-	defer p.c.detach(p)
+// keep watches deadlines and keeps the producer linked to the leader, until it fails or is closed.
+func (p *Producer) keep() {
 	var t tender
-	for {
+	for p.alive() {
 		topology, changed := p.c.watch()
-		p.deliver()
 		p.expire()
-		if p.over() {
-			p.deliver()
-			return
-		}
-		wait := p.tend(&t, &topology)
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(p.tend(&t, &topology))
 		select {
 		case <-p.wake:
 		case <-timer.C:
@@ -80,11 +73,20 @@ func (p *Producer) run() {
 	}
 }
 
-// over says whether the producer has failed or was closed: all outcomes are settled then.
-func (p *Producer) over() bool {
+// tell tells outcomes until the producer has failed or was closed, and all of them are told.
+func (p *Producer) tell() {
+	for p.alive() {
+		<-p.news
+		p.deliver()
+	}
+	p.deliver()
+}
+
+// alive says that the producer has neither failed nor was closed. Once it has, all outcomes are settled.
+func (p *Producer) alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.err != nil
+	return p.mu.err == nil
 }
 
 // lost returns a channel that is closed when the link ends; nil if that is known already.
@@ -159,7 +161,7 @@ func (p *Producer) expire() {
 // tend makes one attempt to link to the best node if that is due, and returns how long to wait before the next look.
 func (p *Producer) tend(t *tender, topology *Topology) time.Duration {
 	p.mu.Lock()
-	trouble, link, answered := p.mu.trouble, p.mu.link, p.mu.failed
+	trouble, link, acks := p.mu.trouble, p.mu.link, p.mu.acks
 	deadline := p.deadlineLocked()
 	p.mu.Unlock()
 	idle := min(max(p.o.RetryTimeout/8, tendMin), tendMax)
@@ -179,12 +181,14 @@ func (p *Producer) tend(t *tender, topology *Topology) time.Duration {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(tendMin))
 	}
 	defer cancel()
-	err := p.connect(ctx)
-	if err != nil {
+	if err := p.connect(ctx); err != nil {
 		p.note(err)
 	}
 	// A server that answers "not now" is asked again no sooner than one that does not answer.
-	t.next = time.Now().Add(backoff(max(t.tries, answered)))
+	if acks != t.acks {
+		t.tries, t.acks = 0, acks
+	}
+	t.next = time.Now().Add(min(backoff(t.tries), idle))
 	t.tries++
 	return min(time.Until(t.next), idle)
 }
@@ -197,7 +201,7 @@ func (p *Producer) note(err error) {
 }
 
 // connect links to the leader, or to another node that forwards to it, opens the producer if it must be, and sends all
-// that is not settled, in order. It changes nothing if the link is good and no better one can be had.
+// that is not settled, in order. It changes nothing if the link is good and the leader cannot be had.
 func (p *Producer) connect(ctx context.Context) error {
 	p.mu.Lock()
 	old, avoid, reopen := p.mu.link, "", p.mu.reopen
@@ -222,7 +226,7 @@ func (p *Producer) connect(ctx context.Context) error {
 	if p.mu.err != nil || reopen != p.mu.reopen {
 		return p.mu.err
 	}
-	if cn == old && p.mu.trouble == nil && !reopen {
+	if old != nil && old.usable() && p.mu.trouble == nil && !reopen && cn.nodeID != p.c.Topology().LeaderID {
 		return nil
 	}
 	if reopen {
@@ -238,9 +242,6 @@ func (p *Producer) sendAllLocked(cn *conn) {
 	if p.mu.link != nil {
 		p.mu.link.forget(p)
 		p.relinked.Add(1)
-	}
-	if p.mu.trouble != nil {
-		p.mu.failed++
 	}
 	p.mu.link, p.mu.trouble = cn, nil
 	p.mu.gen++

@@ -64,7 +64,7 @@ func (p *Producer) sendLocked(b *batch) {
 	b.copies++
 }
 
-// troubleLocked makes run send everything anew.
+// troubleLocked makes keep send everything anew.
 func (p *Producer) troubleLocked(err error) {
 	if p.mu.trouble == nil {
 		p.mu.trouble = err
@@ -72,9 +72,13 @@ func (p *Producer) troubleLocked(err error) {
 	}
 }
 
-func (p *Producer) signal() {
+// signal wakes keep.
+func (p *Producer) signal() { poke(p.wake) }
+
+// poke leaves a token in a channel that holds one.
+func poke(ch chan struct{}) {
 	select {
-	case p.wake <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
@@ -122,14 +126,14 @@ func (p *Producer) onAck(w pending, a *wire.Ack, text string) {
 	err := &Error{Op: "publish", Code: Code(a.Code), Detail: a.Detail, Index: int(a.Index), Message: text}
 	switch v {
 	case published:
-		p.mu.failed = 0
+		p.mu.acks++
 		duplicate := Code(a.Code) == CodeDuplicate
 		if duplicate {
 			p.duplicates.Add(1)
 		}
 		b.settle(a.FirstSeq, fromNanos(a.Time), duplicate, nil)
 	case refused:
-		p.mu.failed = 0
+		p.mu.acks++
 		b.settle(0, time.Time{}, false, err)
 	case retry:
 		p.troubleLocked(err)
@@ -162,7 +166,7 @@ func (p *Producer) collectLocked() {
 	p.mu.queue = slices.Delete(p.mu.queue, 0, n)
 }
 
-// tellLocked hands a settled batch to run if somebody wants to hear of it.
+// tellLocked hands a settled batch to tell if somebody wants to hear of it.
 func (p *Producer) tellLocked(b *batch) {
 	quiet := p.o.OnAck == nil && len(b.dones) == 0
 	if quiet && len(p.mu.settled) == 0 && !p.mu.telling {
@@ -170,7 +174,7 @@ func (p *Producer) tellLocked(b *batch) {
 		return
 	}
 	p.mu.settled = append(p.mu.settled, b)
-	p.signal()
+	poke(p.news)
 }
 
 // releaseLocked ends a batch of whose outcome everybody was told.
@@ -210,6 +214,7 @@ func (p *Producer) failLocked(err error) {
 	p.dropCurrentLocked(err)
 	p.roomChangedLocked()
 	p.signal()
+	poke(p.news)
 }
 
 // abandonLocked gives up all that was sealed: each batch is told what is known of its fate. The session's numbers have a
@@ -242,15 +247,17 @@ func (p *Producer) dropCurrentLocked(cause error) {
 	}
 }
 
-// fate says what became of a batch that is given up: with a copy on its way nobody knows.
+// fate says what became of a batch that is given up: with a copy on its way nobody knows. The cause is a text if it speaks
+// of a fate itself: that of an attempt is not that of the batch.
 func fate(sent bool, cause error) error {
-	code := CodeUnavailable
+	e := &Error{Op: "publish", Code: CodeUnavailable}
 	if sent {
-		code = CodeUnknown
+		e.Code = CodeUnknown
 	}
-	var e *Error
-	if errors.As(cause, &e) && e.Code == code {
-		return cause
+	if errors.Is(cause, ErrUnknownFate) || errors.Is(cause, ErrUnavailable) {
+		e.Message = cause.Error()
+	} else {
+		e.Cause = cause
 	}
-	return &Error{Op: "publish", Code: code, Cause: cause}
+	return e
 }

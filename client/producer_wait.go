@@ -142,6 +142,6 @@ func (p *Producer) Flush(ctx context.Context) error {
 func (p *Producer) Close(ctx context.Context) error {
 	err := p.Flush(ctx)
 	p.cancel()
-	<-p.ended
+	p.tasks.Wait()
 	return err
 }

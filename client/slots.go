@@ -124,21 +124,16 @@ func (c *Client) connToNode(ctx context.Context, n Node) (*conn, error) {
 	return c.connTo(ctx, n.Addr)
 }
 
-// connToLeader returns the connection to the leader, if one is known and answers.
-func (c *Client) connToLeader(ctx context.Context) (*conn, error) {
-	t := c.Topology()
-	n, ok := t.Leader()
-	if !ok {
-		return nil, errors.New("no leader is known")
-	}
-	return c.connToNode(ctx, n)
-}
-
-// connForPublish prefers the leader; any other node forwards to it. Nodes in avoid come last.
+// connForPublish prefers the leader; any other node forwards to it. The address avoid, where a connection has just
+// failed, comes last: it may hang, and the others know by now who leads instead.
 func (c *Client) connForPublish(ctx context.Context, avoid string) (*conn, error) {
-	cn, err := c.connToLeader(ctx)
-	if err == nil {
-		return cn, nil
+	var err error
+	t := c.Topology()
+	if n, ok := t.Leader(); ok && n.Addr != avoid {
+		var cn *conn
+		if cn, err = c.connToNode(ctx, n); err == nil {
+			return cn, nil
+		}
 	}
 	other, otherErr := c.connAny(ctx, func(*conn) bool { return true }, avoid)
 	if otherErr != nil {

@@ -71,6 +71,14 @@ func (f *faults) takeLocked() (publishFault, bool) {
 	return p, true
 }
 
+// Faults is how many frames are still to go wrong.
+func (b *Broker) Faults() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := &b.mu.faults
+	return f.skipData + f.repeatData + len(f.publishes)
+}
+
 // ClearFaults forgets what was to go wrong with frames.
 func (b *Broker) ClearFaults() {
 	b.mu.Lock()
