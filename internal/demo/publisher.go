@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
@@ -16,7 +17,7 @@ type publisher struct {
 	client   *client.Client
 	producer *client.Producer
 	payload  []byte
-	sent     uint64 // ids 1 to sent were handed over; of run's goroutine until it ends
+	sent     atomic.Uint64 // ids 1 to sent were handed over
 
 	mu struct {
 		sync.Mutex
@@ -25,15 +26,15 @@ type publisher struct {
 		lastSeq uint64
 		failed  map[uint64]bool // never acknowledged
 		err     error           // the first failure
-		lastAck time.Time
-		pause   time.Duration // longest time between two acks since watchPauses
-		resumed time.Time     // when that pause ended
+		mark    uint64          // an ack of this id or a later one is waited for; 0: none is
+		resumed chan time.Time  // gets when it came; one value per mark
 	}
 }
 
 func newPublisher(ctx context.Context, s *stream, servers []string) (*publisher, error) {
 	p := &publisher{stream: s}
 	p.mu.failed = map[uint64]bool{}
+	p.mu.resumed = make(chan time.Time, 1)
 	var err error
 	if p.client, err = client.Connect(ctx, client.Options{Servers: servers, Name: "cantus demo", ConnectWait: readyWait}); err != nil {
 		return nil, err
@@ -67,39 +68,25 @@ func (p *publisher) onAck(a client.BatchAck) {
 	if a.FirstSeq > 0 {
 		p.mu.lastSeq = max(p.mu.lastSeq, a.FirstSeq+uint64(a.Count)-1)
 	}
-	if pause := now.Sub(p.mu.lastAck); !p.mu.lastAck.IsZero() && pause > p.mu.pause {
-		p.mu.pause, p.mu.resumed = pause, now
+	if p.mu.mark > 0 && p.mu.told >= p.mu.mark {
+		p.mu.mark = 0
+		p.mu.resumed <- now
 	}
-	p.mu.lastAck = now
 }
 
-// watchPauses starts looking for the longest pause between acks. Acks that were on their way when a node was killed still
-// come in; the pause that its death makes is the longest, and its end is when publishing resumed.
-func (p *publisher) watchPauses(from time.Time) {
+// nextAck returns a channel that gets the time of the first ack of a message that is handed over from now on. Acks of
+// earlier messages may still be on their way from a leader that is dead. Call it once at a time.
+func (p *publisher) nextAck() <-chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.lastAck, p.mu.pause, p.mu.resumed = from, 0, time.Time{}
-}
-
-// resumedAfter is how long after t the longest pause ended; false while there were no acks.
-func (p *publisher) resumedAfter(t time.Time) (time.Duration, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.resumed.Sub(t), !p.mu.resumed.IsZero()
-}
-
-// longestPause is the longest time between two acks since watchPauses; false while there were none.
-func (p *publisher) longestPause() (time.Duration, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.pause, !p.mu.resumed.IsZero()
+	p.mu.mark = p.sent.Load() + 2 // the next one may be in Publish already
+	return p.mu.resumed
 }
 
 // run publishes until ctx ends or most messages were handed over.
 func (p *publisher) run(ctx context.Context, perSecond float64, most uint64) error {
 	pace := load.NewPacer(perSecond)
-	for p.sent < most && pace.Wait(ctx) == nil {
-		id := p.sent + 1
+	for id := uint64(1); id <= most && pace.Wait(ctx) == nil; id++ {
 		p.payload = p.stream.appendPayload(p.payload[:0], id)
 		if err := p.producer.Publish(ctx, string(p.stream.topic(id)), p.payload); err != nil {
 			if ctx.Err() != nil {
@@ -107,7 +94,7 @@ func (p *publisher) run(ctx context.Context, perSecond float64, most uint64) err
 			}
 			return fmt.Errorf("publish message %d: %w", id, err)
 		}
-		p.sent = id
+		p.sent.Store(id)
 	}
 	return nil
 }

@@ -69,12 +69,13 @@ func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uin
 	}
 	elapsed := time.Since(began)
 	acked, _, failed, err := r.pub.outcome()
-	r.result.Published, r.result.Acked, r.result.NotPublished = r.pub.sent, acked, uint64(len(failed))
+	sent := r.pub.sent.Load()
+	r.result.Published, r.result.Acked, r.result.NotPublished = sent, acked, uint64(len(failed))
 	r.result.PublishPerS = float64(acked) / elapsed.Seconds()
 	if err != nil {
 		r.result.Error = err.Error()
 	}
-	r.o.Say("published %s messages in %s, %s acknowledged (%s, paced)", units.Count(int64(r.pub.sent)), units.Millis(elapsed),
+	r.o.Say("published %s messages in %s, %s acknowledged (%s, paced)", units.Count(int64(sent)), units.Millis(elapsed),
 		units.Count(int64(acked)), units.Rate(r.result.PublishPerS))
 	return nil
 }
@@ -92,8 +93,8 @@ func (r *run) failover(ctx context.Context, leader *node, term uint64, readings 
 	}
 	r.o.Say("readers have %s messages; killing the leader %s (process %d) with SIGKILL", units.Count(int64(read)), leader.name, leader.pid())
 	killed := time.Now()
-	r.pub.watchPauses(killed)
 	leader.kill()
+	resumed := r.pub.nextAck()
 	majority := len(r.nodes.list) >= 3
 	if !majority {
 		r.o.Say("without it there is no majority: starting it again at once")
@@ -101,15 +102,19 @@ func (r *run) failover(ctx context.Context, leader *node, term uint64, readings 
 			return err
 		}
 	}
-	if err := r.waitResumed(ctx); err != nil {
-		return err
+	var after time.Duration
+	select {
+	case at := <-resumed:
+		after = at.Sub(killed)
+	case <-time.After(resumeWait):
+		return fmt.Errorf("no acks within %v of the leader's death", resumeWait)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	now, status, err := r.leader(ctx)
 	if err != nil {
 		return err
 	}
-	// The pause is known to be over only now that a new leader is known and acks have come since.
-	after, _ := r.pub.resumedAfter(killed)
 	r.result.FailoverMS = float64(after) / float64(time.Millisecond)
 	r.result.Elections = status.Term - term
 	r.o.Say("publishing went on %s after the kill; node %s leads (term %d)", units.Millis(after), now.name, status.Term)
@@ -131,25 +136,6 @@ func (r *run) restart(ctx context.Context, n *node) error {
 	return nil
 }
 
-// resumePause is the shortest pause that counts as the leader's death: no election is faster.
-const resumePause = 100 * time.Millisecond
-
-// waitResumed waits until acks came again after a pause.
-func (r *run) waitResumed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, resumeWait)
-	defer cancel()
-	for {
-		if pause, ok := r.pub.longestPause(); ok && pause >= resumePause {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no acks within %v of the leader's death: %w", resumeWait, ctx.Err())
-		case <-time.After(positionPoll):
-		}
-	}
-}
-
 // checkSubsets waits until the readers have everything and sums up their verdicts.
 func (r *run) checkSubsets(ctx context.Context, readings []*reading) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWait)
@@ -162,7 +148,7 @@ func (r *run) checkSubsets(ctx context.Context, readings []*reading) error {
 	}
 	endReadings(readings)
 	for _, reading := range readings {
-		r.result.Faults.add(reading.checker.finish(r.pub.sent, failed))
+		r.result.Faults.add(reading.checker.finish(r.pub.sent.Load(), failed))
 		r.result.SubsetMessages += reading.checker.count
 	}
 	r.o.Say("the readers of parts got %s messages in all", units.Count(int64(r.result.SubsetMessages)))
@@ -203,6 +189,6 @@ func (r *run) readWhole(ctx context.Context, n *node, lastSeq uint64, failed map
 	if reading.err != nil {
 		return 0, fmt.Errorf("read everything from node %s: %w", n.name, reading.err)
 	}
-	r.result.Faults.add(reading.checker.finish(r.pub.sent, failed))
+	r.result.Faults.add(reading.checker.finish(r.pub.sent.Load(), failed))
 	return reading.checker.count, nil
 }
