@@ -35,7 +35,7 @@ func ParseSpeed(s string) (Speed, error) {
 	}
 	factor, ok := strings.CutSuffix(s, "x")
 	v, err := strconv.ParseFloat(factor, 64)
-	if !ok || err != nil || v <= 0 || v > 1e9 {
+	if !ok || err != nil || !(v > 0 && v <= 1e9) { // false for NaN, too
 		return 0, fmt.Errorf("speed %q: want max, original, or a factor such as 20x", s)
 	}
 	return Speed(v), nil
