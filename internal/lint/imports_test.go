@@ -11,6 +11,7 @@ var floors = map[string]int{
 	"cmd/cantus": 60,
 
 	"internal/demo":   58, // starts nodes and drives them through the client
+	"internal/e2e":    59, // tests of the whole
 	"internal/daemon": 57, // puts a node together from its parts
 	"internal/load":   55, // drives a cluster through the client
 

@@ -1,0 +1,13 @@
+// Package e2e holds the whole system to its promises: real nodes with their logs on disk, the real servers, the real client,
+// over TCP, against slow obvious models.
+//
+// It is tests only. Its promise is about what they check: every message that was acknowledged stands in every node's stream
+// exactly once and at the seq of its ack, and every reader gets exactly what its filters match of the range that it read,
+// whatever was killed, restarted, cut or moved meanwhile. The cases that public reports about other brokers tell of are
+// tests of their own, named by number.
+//
+// What it does not do: faults of disks and clocks, partitions between nodes, and separate processes; those need a harness
+// that runs the binary.
+//
+// Environment: CANTUS_E2E_LONG=1 runs every case at its full size, CANTUS_E2E_SEED=n replays one run of the property test.
+package e2e
