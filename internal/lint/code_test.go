@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/ast"
 	"go/format"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -178,15 +179,17 @@ func TestNoLeftovers(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreWatched: a package that starts goroutines proves in its tests that all of them end.
+// TestGoroutinesAreWatched: a package that starts goroutines proves in its tests that all of them end. Packages that only
+// help tests run inside other packages' tests, which do that.
 func TestGoroutinesAreWatched(t *testing.T) {
-	starts, watched := map[string]string{}, map[string]bool{}
+	starts, watched, helper := map[string]string{}, map[string]bool{}, map[string]bool{}
 	tree := mustLoad(t)
 	for _, s := range tree.sources {
 		if s.test {
 			watched[s.pkg] = watched[s.pkg] || bytes.Contains(s.text, []byte("goleak."))
 			continue
 		}
+		helper[s.pkg] = helper[s.pkg] || imports(s, "testing")
 		ast.Inspect(s.parsed, func(n ast.Node) bool {
 			if g, ok := n.(*ast.GoStmt); ok && s.parsed.Name.Name != "main" {
 				starts[s.pkg] = tree.where(g.Pos())
@@ -195,8 +198,12 @@ func TestGoroutinesAreWatched(t *testing.T) {
 		})
 	}
 	for pkg, at := range starts {
-		if !watched[pkg] {
+		if !watched[pkg] && !helper[pkg] {
 			t.Errorf("%s: %s starts goroutines but no test of it looks for leaks: add func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }", at, pkg)
 		}
 	}
+}
+
+func imports(s source, name string) bool {
+	return slices.ContainsFunc(s.parsed.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(name) })
 }
