@@ -18,23 +18,23 @@ import (
 type violation struct {
 	name    string
 	greeted bool // after the hello
-	frames  func(t *testing.T) []byte
+	frames  func(t testing.TB) []byte
 	code    wire.Code
 	says    string
 }
 
 func frame(t wire.Type) []byte { return wire.AppendEmpty(nil, t, 1) }
 
-func bytesOf(b []byte) func(*testing.T) []byte { return func(*testing.T) []byte { return b } }
+func bytesOf(b []byte) func(testing.TB) []byte { return func(testing.TB) []byte { return b } }
 
-func hello(change func(*wire.Hello)) func(*testing.T) []byte {
+func hello(change func(*wire.Hello)) func(testing.TB) []byte {
 	h := wire.Hello{MinVersion: 1, MaxVersion: 1}
 	change(&h)
 	return bytesOf(wire.AppendHello(nil, &h))
 }
 
 // spoiled is a ping that change has been at.
-func spoiled(change func(b []byte)) func(*testing.T) []byte {
+func spoiled(change func(b []byte)) func(testing.TB) []byte {
 	b := frame(wire.TPing)
 	change(b)
 	return bytesOf(b)
@@ -54,19 +54,19 @@ var violations = []violation{
 	{"wrong cluster", false, hello(func(h *wire.Hello) { h.ClusterID = "elsewhere" }), wire.CodeWrongCluster, "elsewhere"},
 	{"body of a hello", false, bytesOf(frame(wire.THello)), wire.CodeProtocol, "HELLO"},
 	{"subscription 0", true, bytesOf(wire.AppendSubscribe(nil, 0, &wire.Subscribe{Filters: []string{"a"}})), wire.CodeProtocol, "subscription 0"},
-	{"subscription twice", true, func(*testing.T) []byte {
+	{"subscription twice", true, func(testing.TB) []byte {
 		s := &wire.Subscribe{Filters: []string{"a"}}
 		return wire.AppendSubscribe(wire.AppendSubscribe(nil, 5, s), 5, s)
 	}, wire.CodeProtocol, "subscription 5 is open"},
-	{"credit overflows", true, func(*testing.T) []byte {
+	{"credit overflows", true, func(testing.TB) []byte {
 		s := &wire.Subscribe{Filters: []string{"a"}, Credit: 2}
 		return wire.AppendCredit(wire.AppendSubscribe(nil, 5, s), 5, math.MaxInt64-1)
 	}, wire.CodeProtocol, "credit overflows"},
-	{"undefined alias", true, func(t *testing.T) []byte { return wire.AppendPublish(nil, 3, batchOn(t, 8, "x")) }, wire.CodeProtocol, "alias 8"},
-	{"alias out of the id space", true, func(t *testing.T) []byte { return wire.AppendPublish(nil, 3, batchOn(t, record.NewTopic|1, "x")) }, wire.CodeProtocol, "not defined"},
+	{"undefined alias", true, func(t testing.TB) []byte { return wire.AppendPublish(nil, 3, batchOn(t, 8, "x")) }, wire.CodeProtocol, "alias 8"},
+	{"alias out of the id space", true, func(t testing.TB) []byte { return wire.AppendPublish(nil, 3, batchOn(t, record.NewTopic|1, "x")) }, wire.CodeProtocol, "not defined"},
 	{"aliases with a hole", true, bytesOf(wire.AppendDefineTopics(nil, &wire.DefineTopics{FirstAlias: 2, Names: []string{"a"}})), wire.CodeProtocol, "alias 2"},
 	{"too many aliases", true, bytesOf(wire.AppendDefineTopics(nil, &wire.DefineTopics{Names: strings.Split("a b c d e", " ")})), wire.CodeTooLarge, "limit is 4"},
-	{"corrupt batch", true, func(t *testing.T) []byte {
+	{"corrupt batch", true, func(t testing.TB) []byte {
 		b := batch(t, "x")
 		b[4] = 9 // count
 		return wire.AppendPublish(nil, 3, b)
@@ -166,7 +166,12 @@ func TestTooManyConnections(t *testing.T) {
 
 func TestSilentBeforeHello(t *testing.T) {
 	f := start(t, func(s *setup) { s.options.HandshakeTimeout = 10 * time.Millisecond })
-	f.dial().expectEnd()
+	p := f.dial()
+	if e := p.expectError(wire.TError, 0, wire.CodeProtocol); !strings.Contains(e.Message, "no HELLO") {
+		t.Errorf("the error says %q", e.Message)
+	}
+	p.expectEnd()
+	p.nc.Close()
 	eventually(t, "the connection is gone", func() bool { return f.metric("connections") == 0 })
 }
 

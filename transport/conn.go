@@ -118,7 +118,7 @@ func (c *conn) end(err error) {
 		return
 	}
 	c.log.Info("connection ended for an error of the client", "error", e)
-	c.replies.add(func(dst []byte) []byte { return wire.AppendError(dst, wire.TError, 0, e) })
+	c.replyError(0, e)
 	c.finish()
 	<-c.pumpDone
 	linger(c.nc, c.opts.Linger)

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/wire"
@@ -18,6 +19,9 @@ type welcomed struct {
 func (c *conn) handshake() (welcomed, error) {
 	c.nc.SetReadDeadline(time.Now().Add(c.opts.HandshakeTimeout))
 	f, err := c.frames.Next()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return welcomed{}, protocolError("no HELLO within %v", c.opts.HandshakeTimeout)
+	}
 	if err != nil {
 		return welcomed{}, err
 	}
@@ -84,6 +88,7 @@ func (c *conn) refuse(err error) {
 		return
 	}
 	c.log.Info("connection refused", "error", e)
+	c.metrics.frameOut[wire.TError].Inc()
 	sayLast(c.nc, wire.AppendError(nil, wire.TError, 0, e), c.opts.Linger)
 }
 

@@ -21,7 +21,7 @@ const (
 	DefaultMaxReplies       = 256 << 10
 	DefaultQuantum          = 128 << 10
 	DefaultWriteBatch       = 256 << 10
-	DefaultCopyBelow        = 2 << 10
+	DefaultCopyBelow        = 4 << 10
 	DefaultHandshakeTimeout = 10 * time.Second
 	DefaultHeartbeat        = 5 * time.Second
 	DefaultWriteTimeout     = 15 * time.Second

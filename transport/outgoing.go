@@ -2,6 +2,7 @@ package transport
 
 import (
 	"net"
+	"sync"
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/tipstore"
@@ -10,24 +11,43 @@ import (
 // outgoing gathers what one write sends, in order: replies, then frames of subscriptions. Short pieces are copied into own;
 // long stretches of the ring stay where they are and their views stay pinned until the write is done.
 type outgoing struct {
-	own    []byte // frames, headers and copied stretches
-	sealed int    // Invariant: own[:sealed] is in list
+	pool   *sync.Pool // of *[]byte, shared by all connections
+	own    []byte     // frames, headers and copied stretches; nil while parked
+	sealed int        // Invariant: own[:sealed] is in list
 	// list is what is to be written. list[0] is kept for the replies.
 	list  [][]byte
 	bufs  net.Buffers // what of list is not yet written; a field so that a write allocates nothing
 	bytes int         // of records and their headers: the measure of a full write
 
+	box     *[]byte // what own came out of the pool in
 	pinned  []*tipstore.View
 	free    []*tipstore.View  // Invariant: none is pinned
 	closing []*cluster.Reader // ended; closed once their views are released
 }
 
+// maxPooled is the capacity above which a write buffer that large names have grown is left to the collector.
+const maxPooled = 1 << 20
+
+// reset begins the next write.
 func (o *outgoing) reset() {
-	if cap(o.own) > keepBuffer {
-		o.own = nil
+	if o.box == nil {
+		o.box = o.pool.Get().(*[]byte)
+		o.own = *o.box
 	}
 	o.own, o.sealed, o.bytes = o.own[:0], 0, 0
 	o.list = append(o.list[:0], nil)
+}
+
+// park gives the write buffer back until the next reset. Nothing is under way.
+func (o *outgoing) park() {
+	if o.box == nil {
+		return
+	}
+	*o.box = o.own[:0]
+	if cap(o.own) <= maxPooled {
+		o.pool.Put(o.box)
+	}
+	o.box, o.own = nil, nil
 }
 
 // view takes an empty view. It comes back by addView or giveBack.

@@ -32,8 +32,10 @@ type pump struct {
 func (c *conn) pump(topology uint64) {
 	defer close(c.pumpDone)
 	p := &pump{c: c, topology: topology, now: time.Now()}
+	p.out.pool = &c.server.buffers
 	p.clock.start(p)
 	defer p.clock.stop()
+	defer p.out.park()
 	defer p.out.release()
 	for p.turn() {
 	}
@@ -81,12 +83,14 @@ func (p *pump) keep(replies []byte) {
 	if replies != nil {
 		p.spare = replies
 	}
-	if cap(p.spare) > keepBuffer {
+	if cap(p.spare) > keepReplies {
 		p.spare = nil
 	}
 }
 
+// sleep waits for something to do. A sleeping connection holds no write buffer.
 func (p *pump) sleep() bool {
+	p.out.park()
 	select {
 	case <-p.c.wake:
 	case <-p.clock.timer.C:

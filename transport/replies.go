@@ -17,8 +17,8 @@ type replies struct {
 	closed bool
 }
 
-// keepBuffer is the capacity above which a buffer that a burst has grown is not kept.
-const keepBuffer = 1 << 20
+// keepReplies is the capacity above which a buffer that a burst has grown is not kept.
+const keepReplies = 128 << 10
 
 func (r *replies) ack(request uint32, a *wire.Ack, cost int) {
 	r.mu.Lock()

@@ -23,6 +23,7 @@ type Server struct {
 	opts    Options
 	metrics *metrics
 	pubs    sync.Pool // of *publication, shared by all connections
+	buffers sync.Pool // of *[]byte: write buffers of connections that are awake
 
 	// ctx ends with Close: it stops the topology goroutine and every connection.
 	ctx    context.Context
@@ -55,6 +56,7 @@ func NewServer(o Options) *Server {
 	o.setDefaults()
 	s := &Server{opts: o, metrics: newMetrics(o.Registry), refusals: make(chan struct{}, maxRefusals)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.buffers.New = func() any { return new([]byte) }
 	s.pubs.New = func() any { return newPublication(s) }
 	s.mu.listeners = make(map[net.Listener]struct{})
 	s.mu.conns = make(map[*conn]struct{})
