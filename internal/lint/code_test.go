@@ -189,7 +189,7 @@ func TestGoroutinesAreWatched(t *testing.T) {
 			watched[s.pkg] = watched[s.pkg] || bytes.Contains(s.text, []byte("goleak."))
 			continue
 		}
-		helper[s.pkg] = helper[s.pkg] || imports(s, "testing")
+		helper[s.pkg] = helper[s.pkg] || imports(s, "testing") || strings.HasSuffix(s.pkg, "test")
 		ast.Inspect(s.parsed, func(n ast.Node) bool {
 			if g, ok := n.(*ast.GoStmt); ok && s.parsed.Name.Name != "main" {
 				starts[s.pkg] = tree.where(g.Pos())
