@@ -73,14 +73,14 @@ func randomFilters(r *rand.Rand) []string {
 // TestOverlappingFiltersAreExact: random overlapping topics and subtrees against brute force, over several turns of the
 // ring, with subscriptions that begin at different times and places.
 func TestOverlappingFiltersAreExact(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			f := start(t, smallRing, func(s *setup) { s.options.Quantum = 64 << 10; s.options.Progress = 5 * time.Millisecond })
 			p := f.connect()
 			var m model
 			var open []*openFeed
-			for round := range 24 {
+			for round := range 20 {
 				f.publishRound(r, &m)
 				if round%2 == 0 {
 					open = append(open, p.openRandom(t, r, uint32(round+1), f))

@@ -83,7 +83,7 @@ func TestChurn(t *testing.T) {
 	for seed := range uint64(4) {
 		c := &churner{p: f.connect(), r: rand.New(rand.NewPCG(seed, 2)), feeds: map[uint32]*feed{}}
 		wait.Go(func() {
-			for range 300 {
+			for range 150 {
 				if c.act(); !c.hear(t) {
 					return
 				}
