@@ -58,15 +58,17 @@ func newRun(t *testing.T, seed uint64) *run {
 }
 
 func (x *run) run() {
+	var clients []*client.Client // readers and writers share them, and so their connections
 	for i := range 3 {
 		c := x.connect()
+		clients = append(clients, c)
 		w := x.writer(c, fmt.Sprint("w", i), client.ProducerOptions{
 			BatchBytes: 1 << (10 + x.r.IntN(9)), MaxInflightBytes: 256 << 10, Linger: time.Duration(x.r.IntN(3)-1) * time.Millisecond})
 		r := x.random()
 		x.writers.Go(func() { x.write(w, r) })
 	}
-	for i := range 8 {
-		c, r := x.connect(), x.random()
+	for i := range 9 {
+		c, r := clients[x.r.IntN(3)], x.random()
 		behave := []func(*reader){(*reader).follow, (*reader).resume, (*reader).sleep}[i%3]
 		x.readers.Go(func() {
 			rd := &reader{run: x, c: c, r: r, name: fmt.Sprint("reader ", i)}

@@ -158,13 +158,20 @@ func (w *world) restartAll() {
 // changeLeader hands the leadership over, or kills the leader, and returns when another node leads and the cluster is whole.
 func (w *world) changeLeader(kill bool) {
 	w.Helper()
+	if dead := w.dropLeader(kill); dead != nil {
+		w.restart(dead)
+		w.cluster.Leader()
+	}
+}
+
+// dropLeader hands the leadership over, or kills the leader and returns it. Another node leads then.
+func (w *world) dropLeader(kill bool) (dead *clustertest.Member) {
+	w.Helper()
 	old := w.cluster.Leader()
 	if kill {
 		w.kill(old)
 		w.cluster.Leader()
-		w.restart(old)
-		w.cluster.Leader()
-		return
+		return old
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
@@ -172,6 +179,7 @@ func (w *world) changeLeader(kill bool) {
 		w.Logf("transfer: %v", err) // another election may have come before
 	}
 	w.cluster.Leader()
+	return nil
 }
 
 // oldest is the newest of the nodes' oldest seqs: what is below it has left the ring somewhere. Any goroutine.
