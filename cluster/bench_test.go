@@ -138,4 +138,3 @@ func benchPipelined(b *testing.B, m *clustertest.Member, perBatch int) {
 	}
 	report(b, n*perBatch, n*perBatch*128, time.Since(start), waits)
 }
-
