@@ -34,6 +34,7 @@ type Producer struct {
 		link    *conn    // where batches go; nil: keep is looking for one
 		gen     uint32   // counts the times that everything was sent anew; answers to older copies are ignored
 		trouble error    // why everything must be sent anew; nil: it need not
+		why     error    // the last trouble; nil: none since the last ack
 		acks    uint64   // batches settled by the cluster, ever
 		reopen  bool     // the epoch is used up: open before sending; Invariant: queue is empty then
 		epoch   uint32   // of the id; fences earlier ones

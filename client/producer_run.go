@@ -145,7 +145,7 @@ func (p *Producer) expire() {
 	if d.IsZero() || time.Now().Before(d) {
 		return
 	}
-	cause := p.mu.trouble
+	cause := p.mu.why
 	if cause == nil {
 		cause = errors.New("no answer from the server")
 	}
@@ -197,7 +197,7 @@ func (p *Producer) tend(t *tender, topology *Topology) time.Duration {
 func (p *Producer) note(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.trouble = err
+	p.mu.trouble, p.mu.why = err, err
 }
 
 // connect links to the leader, or to another node that forwards to it, opens the producer if it must be, and sends all

@@ -67,7 +67,7 @@ func (p *Producer) sendLocked(b *batch) {
 // troubleLocked makes keep send everything anew.
 func (p *Producer) troubleLocked(err error) {
 	if p.mu.trouble == nil {
-		p.mu.trouble = err
+		p.mu.trouble, p.mu.why = err, err
 		p.signal()
 	}
 }
@@ -127,6 +127,7 @@ func (p *Producer) onAck(w pending, a *wire.Ack, text string) {
 	switch v {
 	case published:
 		p.mu.acks++
+		p.mu.why = nil
 		duplicate := Code(a.Code) == CodeDuplicate
 		if duplicate {
 			p.duplicates.Add(1)
@@ -134,6 +135,7 @@ func (p *Producer) onAck(w pending, a *wire.Ack, text string) {
 		b.settle(a.FirstSeq, fromNanos(a.Time), duplicate, nil)
 	case refused:
 		p.mu.acks++
+		p.mu.why = nil
 		b.settle(0, time.Time{}, false, err)
 	case retry:
 		p.troubleLocked(err)

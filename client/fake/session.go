@@ -253,7 +253,6 @@ func (s *session) publishLocked(f *wire.Frame) error {
 		}
 	}
 	if faulty && fault.cut {
-		s.out = nil
 		s.endLocked()
 		return nil
 	}
