@@ -72,6 +72,8 @@ type Options struct {
 
 	// FreeBytes reports the free bytes of the disk that holds a folder. nil: statfs. Tests override it.
 	FreeBytes func(dir string) (int64, error)
+
+	wrapStores func(stores) stores // tests put faults between raft and its stores
 }
 
 func setDefault[T comparable](p *T, def T) {

@@ -71,6 +71,7 @@ func (n *Node) checkCluster(id string) error {
 		return nil
 	case own != "" || id == "":
 		n.metrics.strangers.Inc()
+		n.log.Warn("refused a raft connection from another cluster", "theirs", id, "ours", own)
 		return fmt.Errorf("%w: it says cluster %q, this node is of %q", errForeignPeer, id, own)
 	}
 	return n.adoptCluster(id)
@@ -89,6 +90,9 @@ func (n *Node) startRaft(layer *streamLayer) error {
 	st, err := openStores(n.opts, n.folder)
 	if err != nil {
 		return errors.Join(err, n.transport.Close())
+	}
+	if n.opts.wrapStores != nil {
+		st = n.opts.wrapStores(st)
 	}
 	n.stores = st
 	n.guard = newGuardStore(st, n.opts.StallLimit, n.fail, n.metrics)
