@@ -43,9 +43,9 @@ func (a *app) benchPublishCmd() *cobra.Command {
 				return usageError{err}
 			}
 			bar := a.Progress(o.Messages, "publishing")
-			o.Progress = func(n int64) { _ = bar.Add64(n) }
+			o.Progress = bar.Add
 			r, err := load.Publish(cmd.Context(), o)
-			_ = bar.Finish()
+			bar.Finish()
 			if err != nil {
 				return err
 			}

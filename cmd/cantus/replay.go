@@ -32,9 +32,9 @@ With one producer the stream has the file's order; with more, each topic has.`,
 			}
 			defer o.Rows.Close()
 			bar := a.Progress(-1, "replaying")
-			o.Progress = func(n int64) { _ = bar.Add64(n) }
+			o.Progress = bar.Add
 			r, err := load.Replay(cmd.Context(), o)
-			_ = bar.Finish()
+			bar.Finish()
 			if err != nil {
 				return err
 			}

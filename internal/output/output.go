@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -84,20 +86,46 @@ func (w *Writer) Fields(pairs ...[2]string) {
 	}
 }
 
-// Progress shows how much of total is done; total below 0 means unknown. It is silent unless Err is a terminal.
-func (w *Writer) Progress(total int64, what string) *progressbar.ProgressBar {
+// Bar shows progress on a terminal, or nothing. Any number of goroutines may use it.
+type Bar struct {
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar // nil: silent
+}
+
+// Progress starts a bar; total below 0 means unknown. It is silent unless Err is a terminal.
+func (w *Writer) Progress(total int64, what string) *Bar {
 	if w.NoProgress || !isTerminal(w.Err) {
-		return progressbar.DefaultSilent(total, what)
+		return &Bar{}
 	}
-	return progressbar.NewOptions64(total,
+	return &Bar{bar: progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(w.Err),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
-		progressbar.OptionThrottle(100_000_000), // 100 ms
+		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionFullWidth(),
-	)
+	)}
+}
+
+// Add moves the bar on. A terminal that cannot be written to is no reason to stop the work.
+func (b *Bar) Add(n int64) {
+	if b.bar == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.bar.Add64(n)
+}
+
+// Finish removes the bar.
+func (b *Bar) Finish() {
+	if b.bar == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.bar.Finish()
 }
 
 func isTerminal(w io.Writer) bool {
