@@ -305,3 +305,26 @@ func TestShutdownEndsStreams(t *testing.T) {
 		return false
 	})
 }
+
+// TestQuietStreamOutlivesTheRing: a stream that nothing matches is not told that it lost something when the ring goes round.
+func TestQuietStreamOutlivesTheRing(t *testing.T) {
+	n := newFakeNode(t, "a")
+	_, ts := serve(t, n, func(o *Options) { o.Heartbeat = time.Millisecond })
+	big := `{"topic":"other","payload":"` + strings.Repeat("x", 1<<20) + `"}`
+	marks := 0
+	got := events(t, ts.URL+"/v1/subscribe?filter=mine&from=first", "", func(e sse) bool {
+		switch e.event {
+		case "caught-up", "progress":
+			if marks++; marks <= 40 { // the ring holds 16 MiB
+				publish(t, ts, "", big)
+			} else {
+				publish(t, ts, "", `{"topic":"mine"}`)
+			}
+			return false
+		}
+		return true
+	})
+	if last := got[len(got)-1]; last.event != "message" || last.id != "41" {
+		t.Errorf("last event %+v; want message 41", last)
+	}
+}

@@ -20,6 +20,9 @@ import (
 // readBytes is how much of the stream one step of an event stream takes.
 const readBytes = 256 << 10
 
+// moveEvery is how often a stream that nothing matches looks on.
+const moveEvery = time.Second
+
 // Event is the data of a "message" event.
 type Event struct {
 	Seq   uint64 `json:"seq"`
@@ -173,6 +176,9 @@ func (e *eventStream) run(ctx context.Context) {
 	}
 	beat := time.NewTicker(e.server.opts.Heartbeat)
 	defer beat.Stop()
+	// A stream that nothing matches moves on all the same, else the ring would pass it by.
+	move := time.NewTicker(min(moveEvery, e.server.opts.Heartbeat))
+	defer move.Stop()
 	for {
 		e.reader.Arm()
 		if done := e.drain(ctx); done {
@@ -180,6 +186,7 @@ func (e *eventStream) run(ctx context.Context) {
 		}
 		select {
 		case <-e.wake:
+		case <-move.C:
 		case <-beat.C:
 			if e.beat() != nil {
 				return
