@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/cantus-bus/cantus/client"
 )
@@ -13,7 +15,7 @@ import (
 func TestCase05SparseFilterMovesOn(t *testing.T) {
 	t.Parallel()
 	w := start(t, 3, nil)
-	c := w.connect()
+	c := w.connect(func(o *client.Options) { o.Heartbeat = time.Minute }) // this test is not about lost connections
 	x := w.writer(c, "w", client.ProducerOptions{})
 	x.publish("cold/x", []byte("before"))
 	x.flush()
@@ -23,7 +25,10 @@ func TestCase05SparseFilterMovesOn(t *testing.T) {
 	if long() {
 		n = 1_000_000
 	}
+	var reading sync.WaitGroup
+	reading.Go(func() { w.readTo([]*session{s}, uint64(n)) })
 	w.load(c, n)
+	reading.Wait()
 	head := w.lastSeq()
 	if head < uint64(n) {
 		t.Fatalf("head is %d after %d messages", head, n)

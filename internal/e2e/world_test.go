@@ -196,7 +196,7 @@ func (w *world) oldest() (seq uint64) {
 // connect makes a client that knows all nodes. Any goroutine.
 func (w *world) connect(change ...func(*client.Options)) *client.Client {
 	w.Helper()
-	o := client.Options{Servers: w.addrs, ConnectWait: patience, RetryTimeout: patience, Heartbeat: 200 * time.Millisecond}
+	o := client.Options{Servers: w.addrs, ConnectWait: patience, RetryTimeout: patience, Heartbeat: 500 * time.Millisecond}
 	for _, c := range change {
 		c(&o)
 	}
