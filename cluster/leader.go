@@ -64,7 +64,7 @@ func (n *Node) beginLeadership() *leadership {
 func (n *Node) runAutopilot(ctx context.Context) {
 	pilot := n.newAutopilot()
 	pilot.Start(ctx)
-	n.reconcileMembers(ctx, pilot)
+	n.reconcileMembers(ctx)
 	<-pilot.Stop()
 }
 

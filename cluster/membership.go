@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	autopilot "github.com/hashicorp/raft-autopilot"
 
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/wire"
@@ -154,12 +153,13 @@ func (n *Node) wait(ctx context.Context, what string, f func() error) error {
 	return fmt.Errorf("cluster: %s: %w", what, err)
 }
 
-// reconcileMembers is the leader's: it adds nodes that gossip has found, as non-voters, and follows changes of address.
-func (n *Node) reconcileMembers(ctx context.Context, pilot *autopilot.Autopilot) {
+// reconcileMembers is the leader's: it adds nodes that gossip has found, as non-voters. It leaves addresses in raft's
+// configuration as they are: raft asks serverAddrs, and in v1.8.0 changing one races with the replication to it.
+func (n *Node) reconcileMembers(ctx context.Context) {
 	t := time.NewTicker(n.opts.HeartbeatTimeout)
 	defer t.Stop()
 	for {
-		n.addFound(ctx, pilot)
+		n.addFound(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -168,19 +168,33 @@ func (n *Node) reconcileMembers(ctx context.Context, pilot *autopilot.Autopilot)
 	}
 }
 
-func (n *Node) addFound(ctx context.Context, pilot *autopilot.Autopilot) {
+func (n *Node) addFound(ctx context.Context) {
 	removed := n.folder.identity().Removed
 	for _, m := range n.gossip.alive() {
-		s, ok := n.server(m.id)
-		if ctx.Err() != nil || m.meta.Raft == "" || slices.Contains(removed, m.id) {
-			continue
-		}
-		if m.meta.Cluster != "" && m.meta.Cluster != n.ClusterID() || ok && string(s.Address) == m.meta.Raft {
+		n.removeReplaced(m)
+		_, known := n.server(m.id)
+		foreign := m.meta.Cluster != "" && m.meta.Cluster != n.ClusterID()
+		if ctx.Err() != nil || known || foreign || m.meta.Raft == "" || slices.Contains(removed, m.id) {
 			continue
 		}
 		n.log.Info("adding a node", "id", m.id, "name", m.meta.Name, "raft", m.meta.Raft)
-		if err := pilot.AddServer(serverOf(m)); err != nil {
+		if err := n.raft.AddNonvoter(raft.ServerID(m.id), raft.ServerAddress(m.meta.Raft), 0, 0).Error(); err != nil {
 			n.log.Warn("cannot add a node", "id", m.id, "error", err)
+		}
+	}
+}
+
+// removeReplaced removes dead servers whose raft address a live node has taken over: a node that lost its disk comes back
+// under a new id.
+func (n *Node) removeReplaced(m member) {
+	for _, s := range n.servers() {
+		id := string(s.ID)
+		if string(s.Address) != m.meta.Raft || id == m.id || id == n.NodeID() || n.deadFor(id) < 2*n.opts.HeartbeatTimeout {
+			continue
+		}
+		n.log.Warn("removing a dead node: another has its address", "id", id, "raft", s.Address, "by", m.id)
+		if err := n.raft.RemoveServer(s.ID, 0, 0).Error(); err != nil {
+			n.log.Warn("cannot remove a dead node", "id", id, "error", err)
 		}
 	}
 }
