@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"internal/dataset":  1,
 	"internal/output":   1,
 	"internal/units":    1,
+	"internal/vfs":      1,
 	"internal/lint":     1,
 	"configs":           1,
 }
