@@ -38,6 +38,11 @@ func TestBadEntries(t *testing.T) {
 		{"applied before", good, 2, ErrInvariant},
 		{"body too short", seal(record.KindOpenProducer, make([]byte, 15)), 10, record.ErrCorrupt},
 		{"body too long", seal(record.KindConfig, make([]byte, 24)), 10, record.ErrCorrupt},
+		{"plan cut short", seal(record.KindPlan, PlanBody(Generation{Number: 1})[:24]), 10, record.ErrCorrupt},
+		{"plan without its partitions", seal(record.KindPlan, append(make([]byte, 24), 2, 0, 0, 0, 0, 0, 0, 0)), 10, record.ErrCorrupt},
+		{"plan cut within a partition", seal(record.KindPlan, cutPlan(1)), 10, record.ErrCorrupt},
+		{"plan with bytes behind it", seal(record.KindPlan, append(cutPlan(0), 0)), 10, record.ErrCorrupt},
+		{"plan with a partition twice", seal(record.KindPlan, PlanBody(Generation{Plans: []PartitionPlan{{3, []byte("x")}, {3, []byte("y")}}})), 10, record.ErrCorrupt},
 		{"body empty", seal(record.KindExpireProducers, nil), 10, record.ErrCorrupt},
 		{"unknown kind", seal(99, nil), 10, record.ErrCorrupt},
 		{"no batches", seal(record.KindPublish, make([]byte, 8)), 10, record.ErrCorrupt},
@@ -237,6 +242,12 @@ func heapInUse() int64 {
 }
 
 // FuzzApply: arbitrary bytes, as an entry and as the body of a sealed one, never panic, and change nothing if they are refused.
+// cutPlan is the body of a plan without its last n bytes.
+func cutPlan(n int) []byte {
+	b := PlanBody(Generation{Plans: []PartitionPlan{{2, []byte("x")}, {3, []byte("plan")}}})
+	return b[:len(b)-n]
+}
+
 func FuzzApply(f *testing.F) {
 	seed := newMachineTest(f, 100, 4)
 	seed.command(record.KindOpenProducer, 1, OpenProducerBody(producerID('p')))
@@ -245,6 +256,8 @@ func FuzzApply(f *testing.F) {
 	seed.command(record.KindConfig, 3, ConfigBody(StreamConfig{ProducerLease: 9}))
 	seed.command(record.KindExpireProducers, 3, ExpireBody(1))
 	seed.command(record.KindCheckpoint, 3, CheckpointBody(1))
+	seed.command(record.KindConfig, 3, ConfigBody(StreamConfig{ProducerLease: 9, WindowCount: 1}))
+	seed.command(record.KindPlan, 4, PlanBody(Generation{Number: 1, FirstWindow: 1, LastWindow: 1}))
 	for _, e := range seed.entries {
 		h, _ := record.PeekEntry(e)
 		f.Add(uint8(0), e)

@@ -18,6 +18,8 @@ const maxCheckpoints = 16
 //	"topics"     names in order of creation, counts and last seqs
 //	"producers"  ids, epochs, last use, what their numbers became
 //	"config"     the configuration in force
+//	"windows"    where the stream was cut, and what lies in the open window
+//	"plans"      how windows are split into stores
 //
 // Two nodes with the same log have equal digests. The hashes find faults, not forgers.
 type Digest struct {
@@ -36,6 +38,8 @@ func (m *Machine) Digest() Digest {
 		"topics":    hex.EncodeToString(topics[:]),
 		"producers": m.producers.digest(),
 		"config":    hexSum(xxhash.Sum64(ConfigBody(*c))),
+		"windows":   m.windows.digest(),
+		"plans":     m.generations.digest(),
 	}}
 }
 

@@ -74,11 +74,25 @@ type machineTest struct {
 	maxTopics, maxProducers int
 
 	builder record.EntryBuilder
+
+	sealed  []Window // told by the machine
+	planned []uint64
+}
+
+// checkPlan stands for the plans' decoder.
+func checkPlan(plan []byte) error {
+	if string(plan) == "bad" {
+		return record.ErrCorrupt
+	}
+	return nil
 }
 
 func newMachineTest(tb testing.TB, maxTopics, maxProducers int) *machineTest {
 	t := &machineTest{tb: tb, mem: &memLog{}, maxTopics: maxTopics, maxProducers: maxProducers}
-	t.m = New(Options{Table: topic.NewTable(maxTopics), Log: t.mem, MaxProducers: maxProducers})
+	t.m = New(Options{Table: topic.NewTable(maxTopics), Log: t.mem, MaxProducers: maxProducers, CheckPlan: checkPlan,
+		Sealed:  func(w Window) { t.sealed = append(t.sealed, w) },
+		Planned: func(g Generation) { t.planned = append(t.planned, g.Number) },
+	})
 	return t
 }
 

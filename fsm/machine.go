@@ -30,6 +30,12 @@ type Options struct {
 	Table        *topic.Table
 	Log          Log
 	MaxProducers int // > 0
+
+	// Sealed and Planned are called from Apply when a window is sealed and when a plan comes into force; they must not block. nil: nobody
+	// asks. CheckPlan tells whether a partition's plan can be read; it must be pure. nil: any bytes will do.
+	Sealed    func(Window)
+	Planned   func(Generation)
+	CheckPlan func(plan []byte) error
 }
 
 // Machine is the state machine. Apply, Digest and the state belong to one goroutine; the methods that say so are any's.
@@ -39,12 +45,16 @@ type Machine struct {
 
 	// State: all that an entry's outcome depends on, with table.
 
-	producers producers
-	index     uint64        // of the last applied entry; only grows
-	seq       uint64        // of the newest message; only grows, by one
-	time      int64         // of the last applied entry; never less than the one before
-	stored    xxhash.Digest // over every byte that the log stored, in order
-	config    atomic.Pointer[StreamConfig]
+	producers   producers
+	index       uint64        // of the last applied entry; only grows
+	seq         uint64        // of the newest message; only grows, by one
+	time        int64         // of the last applied entry; never less than the one before
+	stored      xxhash.Digest // over every byte that the log stored, in order
+	storedBytes uint64        // how many these are; only grows
+	config      atomic.Pointer[StreamConfig]
+
+	windows     windows
+	generations generations
 
 	// Visible to other goroutines, stored at the end of each entry. Invariant: each is what the log has made visible, or less.
 
@@ -68,7 +78,10 @@ func New(o Options) *Machine {
 	m.producers.init(o.MaxProducers)
 	m.volumes.init()
 	m.stored.Reset()
-	m.config.Store(&StreamConfig{ProducerLease: DefaultProducerLease})
+	m.windows.init(o.Sealed)
+	m.generations.init(o.Planned, o.CheckPlan)
+	c := StreamConfig{ProducerLease: DefaultProducerLease}.withDefaults()
+	m.config.Store(&c)
 	return m
 }
 
@@ -98,6 +111,8 @@ func (m *Machine) apply(index uint64, data []byte, dst []Result) (h record.Entry
 		dst, err = m.applyPublish(index, body, dst)
 	case record.KindOpenProducer, record.KindExpireProducers, record.KindConfig, record.KindCheckpoint:
 		dst, err = m.applyCommand(index, h.Kind, body, dst)
+	case record.KindPlan:
+		dst, err = m.applyPlan(index, body, dst)
 	default:
 		err = fmt.Errorf("entry of kind %v is not known here: %w: is this node older than the others?", h.Kind, ErrInvariant)
 	}
@@ -107,6 +122,7 @@ func (m *Machine) apply(index uint64, data []byte, dst []Result) (h record.Entry
 	m.visibleSeq.Store(m.seq)
 	m.visibleTime.Store(m.time)
 	m.visibleIndex.Store(m.index)
+	m.sealIfDue()
 	return h, dst, nil
 }
 

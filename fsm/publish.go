@@ -26,7 +26,7 @@ func (m *Machine) applyPublish(index uint64, body []byte, dst []Result) ([]Resul
 	}
 	m.begin(index)
 	m.prepareNames()
-	before := m.seq
+	before, storedBefore := m.seq, m.storedBytes
 	for len(batches) > 0 {
 		var b record.Batch
 		b, batches = record.NextBatch(batches)
@@ -36,6 +36,7 @@ func (m *Machine) applyPublish(index uint64, body []byte, dst []Result) ([]Resul
 	if m.seq != before {
 		m.log.Publish()
 		m.messageTime.Store(m.time)
+		m.windows.grow(before+1, m.seq, m.storedBytes-storedBefore, m.now)
 	}
 	return dst, nil
 }
@@ -185,6 +186,7 @@ func (m *Machine) publish(b record.Batch, r *Result) {
 	r.FirstSeq, r.Time = m.seq+1, m.now
 	stored := m.log.Append(b.Records(), int(r.Count), m.newIDs, r.FirstSeq, m.now)
 	_, _ = m.stored.Write(stored) // never fails
+	m.storedBytes += uint64(len(stored))
 	for run := stored; len(run) > 0; {
 		rec := record.First(run)
 		m.seq++

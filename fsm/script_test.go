@@ -65,10 +65,50 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.messages()
 	case "replay":
 		return s.runReplay()
+	case "history":
+		return s.history()
+	case "plan":
+		return s.runPlan(d)
 	case "digest":
 		return s.checkpoint(uint64(intArg(t, d, "id", 0)))
 	}
 	return s.runCommand(d)
+}
+
+// runPlan reads lines "PARTITION PLAN"; a plan of "bad" is refused by the check.
+func (s *script) runPlan(d *datadriven.TestData) string {
+	g := Generation{
+		Number:      uint64(intArg(s.t, d, "number", 0)),
+		FirstWindow: uint64(intArg(s.t, d, "first", 0)),
+		LastWindow:  uint64(intArg(s.t, d, "last", 0)),
+	}
+	for line := range strings.Lines(d.Input) {
+		words := strings.Fields(line)
+		id, ok := s.m.table.Lookup(words[0])
+		if !ok {
+			id = 1 << 20
+		}
+		g.Plans = append(g.Plans, PartitionPlan{id, []byte(strings.Join(words[1:], " "))})
+	}
+	return show(s.command(record.KindPlan, s.now(d), PlanBody(g)))
+}
+
+// history prints where the stream was cut and how it is split.
+func (s *script) history() string {
+	var b strings.Builder
+	for _, w := range s.m.Windows() {
+		fmt.Fprintf(&b, "window %d seq=%d..%d bytes=%d time=%d..%d\n", w.Number, w.FirstSeq, w.LastSeq, w.Bytes, w.FirstTime, w.LastTime)
+	}
+	for _, g := range s.m.Generations() {
+		fmt.Fprintf(&b, "generation %d windows=%d..%d seq=%d..%d\n", g.Number, g.FirstWindow, g.LastWindow, g.FirstSeq, g.LastSeq)
+		for _, p := range g.Plans {
+			fmt.Fprintf(&b, "  %s: %s\n", s.m.table.Name(p.Partition), p.Plan)
+		}
+	}
+	if b.Len() == 0 {
+		return "none\n"
+	}
+	return b.String()
 }
 
 func intArg(t *testing.T, d *datadriven.TestData, name string, otherwise int) int {
@@ -94,7 +134,8 @@ func (s *script) runCommand(d *datadriven.TestData) string {
 	case "expire":
 		return show(s.command(record.KindExpireProducers, now, ExpireBody(int64(intArg(s.t, d, "cutoff", 0)))))
 	case "config":
-		c := StreamConfig{ProducerLease: int64(intArg(s.t, d, "lease", 0)), Version: uint64(intArg(s.t, d, "version", 0))}
+		c := StreamConfig{ProducerLease: int64(intArg(s.t, d, "lease", 0)), Version: uint64(intArg(s.t, d, "version", 0)),
+			WindowBytes: uint64(intArg(s.t, d, "bytes", 0)), WindowCount: uint64(intArg(s.t, d, "count", 0)), WindowAge: int64(intArg(s.t, d, "age", 0))}
 		return show(s.command(record.KindConfig, now, ConfigBody(c)))
 	case "checkpoint":
 		return show(s.command(record.KindCheckpoint, now, CheckpointBody(uint64(intArg(s.t, d, "id", 0)))))

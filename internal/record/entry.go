@@ -40,9 +40,10 @@ const (
 	KindExpireProducers                 // i64 cutoff time: producers last used before are forgotten
 	KindConfig                          // the stream's settings, fsm's encoding
 	KindCheckpoint                      // u64 id: every replica computes its digest here
+	KindPlan                            // how windows are split into stores, fsm's encoding
 )
 
-var kindNames = [...]string{"", "publish", "open-producer", "expire-producers", "config", "checkpoint"}
+var kindNames = [...]string{"", "publish", "open-producer", "expire-producers", "config", "checkpoint", "plan"}
 
 // String is the kind's name in logs and metrics.
 func (k Kind) String() string {
