@@ -41,6 +41,7 @@ func (n *Node) shutdown(graceful bool) error {
 	n.drainSession()
 	n.cancel()
 	n.loops.Wait()
+	waitFor(&n.barriers, closeLimit)
 	n.stopRaft()
 	waitFor(&n.tasks, closeLimit)
 	n.metrics.close()

@@ -51,6 +51,7 @@ type Node struct {
 	proposing sync.WaitGroup     // the proposer's goroutine
 	loops     sync.WaitGroup     // goroutines that end with ctx
 	tasks     sync.WaitGroup     // short ones; some wait for raft
+	barriers  sync.WaitGroup     // those that wait for a barrier of raft's
 	leading   sync.WaitGroup     // followLeadership
 	raftDown  chan struct{}      // closed when raft has been shut down
 	closeOnce sync.Once
