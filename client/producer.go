@@ -40,6 +40,7 @@ type Producer struct {
 		epoch   uint32   // of the id; fences earlier ones
 		next    uint64   // number of the next batch to be sealed
 		cur     *batch   // being filled; nil or empty: nothing waits
+		overdue bool     // cur has gathered for long enough
 		queue   []*batch // sealed and not settled, in order; Invariant: len <= MaxInflightBatches, numbers dense
 		settled []*batch // outcomes that tell has yet to tell
 		telling bool     // tell has outcomes in hand
