@@ -95,16 +95,18 @@ func (r *read) merge() {
 			}
 			continue
 		}
-		if m.queue.Empty() {
+		drained := m.queue.Empty()
+		m.fill(&c.s.lists)
+		// If the tail is still at or below the cursor, no block with a record above the cursor was freed before now: what was
+		// found is right, and so is what was not found.
+		if c.place(r.fencePos) != nil || !r.touch() {
+			m.active, m.n = false, 0
+			return
+		}
+		if drained {
 			m.active = false
 			c.pos, c.at = m.endPos, m.endSeq+1
 			c.scanned = max(c.scanned, m.endSeq)
-			return
-		}
-		m.fill(&c.s.lists)
-		// If the tail is still at or below the cursor, no block with a record that the merge may return was freed before now.
-		if c.place(r.fencePos) != nil || !r.touch() {
-			m.active, m.n = false, 0
 			return
 		}
 	}
