@@ -25,6 +25,7 @@ var floors = map[string]int{
 	"tipstore/losertree": 19,
 	"tipstore/profile":   22, // compares the tip with the queues of heapbench
 	"subtree":            20,
+	"subtree/plan":       15,
 
 	"internal/wire":   11,
 	"internal/record": 10,
