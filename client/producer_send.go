@@ -141,7 +141,12 @@ func (p *Producer) onAck(w pending, a *wire.Ack, text string) {
 	case retry:
 		p.troubleLocked(err)
 	case deadEnd:
-		p.failLocked(err)
+		if p.fencedByItselfLocked(a) {
+			p.mu.refence = true
+			p.troubleLocked(err)
+		} else {
+			p.failLocked(err)
+		}
 	case misfit:
 		p.abandonLocked(err)
 	}
@@ -224,7 +229,7 @@ func (p *Producer) failLocked(err error) {
 // hole now, so the next needs a new epoch.
 func (p *Producer) abandonLocked(cause error) {
 	p.mu.gen++
-	p.mu.reopen = true
+	p.mu.reopen, p.mu.refence = true, false
 	if p.mu.link != nil {
 		p.mu.link.forget(p)
 	}
