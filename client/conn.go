@@ -101,13 +101,6 @@ func (cn *conn) fail(err error) {
 	}
 }
 
-// cause returns why the connection ended.
-func (cn *conn) cause() error {
-	cn.mu.Lock()
-	defer cn.mu.Unlock()
-	return cn.mu.err
-}
-
 // nextIDLocked numbers a request.
 func (cn *conn) nextIDLocked() (uint32, error) {
 	if cn.mu.err != nil {

@@ -66,9 +66,9 @@ type Precondition struct {
 
 // Ack says where a message is in the stream.
 type Ack struct {
-	Seq       uint64 // 0 only for a duplicate whose place the cluster no longer knows
-	Time      time.Time
-	Duplicate bool // a retry found that the first attempt had succeeded
+	Seq       uint64    // 0 only for a duplicate whose place the cluster no longer knows
+	Time      time.Time // in the stream; zero for a duplicate
+	Duplicate bool      // a retry found that the first attempt had succeeded
 }
 
 // BatchAck is the outcome of neighbouring messages of one producer that travelled together.
@@ -77,7 +77,7 @@ type BatchAck struct {
 	Count       int       // messages
 	Bytes       int       // encoded
 	FirstSeq    uint64    // of the first; the others follow densely; 0 if Err, or as in Ack.Seq
-	Time        time.Time // the messages' time in the stream
+	Time        time.Time // the messages' time in the stream; zero if Err or Duplicate
 	Began       time.Time // when the first of them was handed to Publish
 	Duplicate   bool
 	Err         error // nil: published

@@ -37,9 +37,12 @@ type Producer struct {
 		why     error    // the last trouble; nil: none since the last ack
 		acks    uint64   // batches settled by the cluster, ever
 		reopen  bool     // the epoch is used up: open before sending; Invariant: queue is empty then
+		refence bool     // a late opening of our own has fenced the epoch: open, and send the queue under the new one
+		late    uint64   // openings that were not answered: each may yet come into the log and fence the epoch
 		epoch   uint32   // of the id; fences earlier ones
 		next    uint64   // number of the next batch to be sealed
 		cur     *batch   // being filled; nil or empty: nothing waits
+		overdue bool     // cur has gathered for long enough
 		queue   []*batch // sealed and not settled, in order; Invariant: len <= MaxInflightBatches, numbers dense
 		settled []*batch // outcomes that tell has yet to tell
 		telling bool     // tell has outcomes in hand

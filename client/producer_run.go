@@ -204,7 +204,7 @@ func (p *Producer) note(err error) {
 // that is not settled, in order. It changes nothing if the link is good and the leader cannot be had.
 func (p *Producer) connect(ctx context.Context) error {
 	p.mu.Lock()
-	old, avoid, reopen := p.mu.link, "", p.mu.reopen
+	old, avoid, need := p.mu.link, "", p.openingLocked()
 	if old != nil && (p.mu.trouble != nil || !old.usable()) {
 		avoid = old.addr
 	}
@@ -214,24 +214,21 @@ func (p *Producer) connect(ctx context.Context) error {
 		return err
 	}
 	var opened wire.ProducerOpened
-	if reopen {
-		octx, cancel := context.WithTimeout(ctx, openTimeout)
-		defer cancel()
-		if opened, err = cn.openProducer(octx, p.o.ID); err != nil {
+	if need != noOpening {
+		if opened, err = p.open(ctx, cn); err != nil {
 			return err
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.err != nil || reopen != p.mu.reopen {
+	if p.mu.err != nil || need != p.openingLocked() {
 		return p.mu.err
 	}
-	if old != nil && old.usable() && p.mu.trouble == nil && !reopen && cn.nodeID != p.c.Topology().LeaderID {
+	if old != nil && old.usable() && p.mu.trouble == nil && need == noOpening && cn.nodeID != p.c.Topology().LeaderID {
 		return nil
 	}
-	if reopen {
-		p.mu.epoch, p.mu.next, p.mu.reopen = opened.Epoch, opened.LastNumber+1, false
-		p.roomChangedLocked()
+	if !p.openedLocked(need, &opened) {
+		return p.mu.err
 	}
 	p.sendAllLocked(cn)
 	return nil

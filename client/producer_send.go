@@ -20,28 +20,29 @@ func (p *Producer) pumpLocked() {
 		return
 	}
 	full := b.size() > p.o.BatchBytes-record.HeaderSize
-	if p.sealableLocked() && (full || len(p.mu.queue) == 0 || p.mu.flushing > 0) {
+	if p.sealableLocked() && (full || len(p.mu.queue) == 0 || p.mu.flushing > 0 || p.mu.overdue) {
 		p.sealLocked()
 		return
 	}
-	if b.count() == 1 && p.o.Linger > 0 {
+	if b.count() == 1 && p.o.Linger > 0 && !p.mu.overdue {
 		p.mu.linger.Reset(p.o.Linger)
 	}
 }
 
-// lingered sends what has gathered for long enough.
+// lingered sends what has gathered for long enough, or when there is room.
 func (p *Producer) lingered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b := p.mu.cur; b != nil && b.count() > 0 && p.sealableLocked() && p.mu.err == nil {
-		p.sealLocked()
+	if p.mu.err == nil {
+		p.mu.overdue = true
+		p.pumpLocked()
 	}
 }
 
 // sealLocked closes the current batch and sends it if there is a link.
 func (p *Producer) sealLocked() {
 	b := p.mu.cur
-	p.mu.cur = nil
+	p.mu.cur, p.mu.overdue = nil, false
 	b.seal(p.o.ID, p.mu.epoch, p.mu.next)
 	p.mu.next += uint64(b.count())
 	p.mu.queue = append(p.mu.queue, b)
@@ -140,7 +141,12 @@ func (p *Producer) onAck(w pending, a *wire.Ack, text string) {
 	case retry:
 		p.troubleLocked(err)
 	case deadEnd:
-		p.failLocked(err)
+		if p.fencedByItselfLocked(a) {
+			p.mu.refence = true
+			p.troubleLocked(err)
+		} else {
+			p.failLocked(err)
+		}
 	case misfit:
 		p.abandonLocked(err)
 	}
@@ -223,7 +229,7 @@ func (p *Producer) failLocked(err error) {
 // hole now, so the next needs a new epoch.
 func (p *Producer) abandonLocked(cause error) {
 	p.mu.gen++
-	p.mu.reopen = true
+	p.mu.reopen, p.mu.refence = true, false
 	if p.mu.link != nil {
 		p.mu.link.forget(p)
 	}

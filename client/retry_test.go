@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,21 +17,24 @@ import (
 // TestRetryStorm loses acks, publishes and leaders at random places while several producers publish, and counts ids.
 func TestRetryStorm(t *testing.T) {
 	r := newRig(t, fake.Options{Nodes: 3})
-	const producers, each = 3, 3000
+	const producers, each = 3, 10_000
 	var wg sync.WaitGroup
 	var storms sync.WaitGroup
+	var resent, duplicates atomic.Uint64
 	stop := make(chan struct{})
 	storms.Go(func() {
+		var calm uint64 // until here: a storm without a pause would stop everything for longer than retries last
 		for i := 0; ; i++ {
 			select {
 			case <-stop:
 				return
 			case <-time.After(100 * time.Microsecond):
 			}
-			if r.b.LastSeq() < uint64(200*i) {
-				i-- // a storm without a pause would stop everything for longer than retries last
+			if r.b.LastSeq() < calm || r.b.Faults() > 0 {
+				i--
 				continue
 			}
+			calm = r.b.LastSeq() + 200
 			switch i % 7 {
 			case 0:
 				r.b.LoseAcks(2)
@@ -65,11 +69,16 @@ func TestRetryStorm(t *testing.T) {
 			if err := p.Close(r.ctx); err != nil {
 				t.Error(err)
 			}
+			resent.Add(p.Stats().Resent)
+			duplicates.Add(p.Stats().Duplicates)
 		})
 	}
 	wg.Wait()
 	close(stop)
 	storms.Wait()
+	if resent.Load() == 0 || duplicates.Load() == 0 {
+		t.Errorf("%d batches sent again, %d of them duplicates: no storm", resent.Load(), duplicates.Load())
+	}
 	next := map[string]int{}
 	for _, m := range r.b.Messages() {
 		if want := fmt.Sprint(next[m.Topic]); string(m.Payload) != want {

@@ -21,6 +21,9 @@ const (
 	minBufferBytes = 4 << 10
 	maxBufferBytes = 1 << 30
 
+	// resumeWait is how long a node may take to get what a resuming subscription has seen, before another is asked.
+	resumeWait = time.Second
+
 	// maxHeals is how often in a row a subscription starts over at one place before it says that the server is broken.
 	maxHeals = 8
 )
@@ -169,6 +172,7 @@ func (s *Subscription) open(ctx context.Context) error {
 	if req.Start == wire.StartSeq {
 		req.Value = max(req.Value, 1)
 	}
+	req.WaitMS = uint32(min(s.o.MinSeqWait.Milliseconds(), 1<<31))
 	got, err := s.relink(ctx, &req, refusalAtOpening)
 	if err != nil {
 		return err
@@ -184,7 +188,7 @@ func (s *Subscription) open(ctx context.Context) error {
 // lags behind would say too early that it has caught up.
 func (s *Subscription) reopen(ctx context.Context) error {
 	req := wire.Subscribe{Filters: s.o.Filters, Start: wire.StartSeq, Value: s.resume + 1, Prev: s.last,
-		MinSeq: max(s.o.MinSeq, s.resume)}
+		MinSeq: max(s.o.MinSeq, s.resume), WaitMS: uint32(resumeWait.Milliseconds())}
 	if !s.caught {
 		req.MinSeq = max(req.MinSeq, s.head)
 	}
@@ -210,7 +214,6 @@ func refusalAtOpening(err error) bool {
 // is for the caller.
 func (s *Subscription) relink(ctx context.Context, req *wire.Subscribe, give func(error) bool) (wire.Subscribed, error) {
 	req.Credit = uint64(s.o.BufferBytes)
-	req.WaitMS = uint32(min(s.o.MinSeqWait.Milliseconds(), 1<<31))
 	s.freed = 0
 	var deadline time.Time
 	if d := s.c.o.RetryTimeout; d > 0 {

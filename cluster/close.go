@@ -41,6 +41,7 @@ func (n *Node) shutdown(graceful bool) error {
 	n.drainSession()
 	n.cancel()
 	n.loops.Wait()
+	waitFor(&n.barriers, closeLimit)
 	n.stopRaft()
 	waitFor(&n.tasks, closeLimit)
 	n.metrics.close()
@@ -57,9 +58,9 @@ func (n *Node) stepDown() {
 	}
 }
 
-// drainSession waits until raft has answered for what was proposed.
+// drainSession waits until raft has answered for what was proposed. A failed node has answers that never come.
 func (n *Node) drainSession() {
-	if s := n.proposer.session(); s != nil {
+	if s := n.proposer.session(); s != nil && n.Err() == nil {
 		s.stop()
 		s.drain(closeLimit)
 	}

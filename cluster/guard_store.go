@@ -16,7 +16,8 @@ var errStorePoisoned = errors.New("raft store failed before and takes no more wr
 
 // guardStore stands between raft and its stores. raft goes on leading when its disk fails or hangs; the guard fails the
 // node instead: on the first error of a write, on a read that fails with anything but "not found", and when a call takes
-// longer than limit. After a failed write it refuses all others, so that nothing is acknowledged on top of it.
+// longer than limit. fail must cut the node's network before it returns. After a failed write the guard refuses all
+// others, so that nothing is acknowledged on top of it.
 type guardStore struct {
 	logs    raft.LogStore
 	stable  raft.StableStore
@@ -140,14 +141,22 @@ func (g *guardStore) DeleteRange(low, high uint64) error {
 	return g.write("delete_range", func() error { return g.logs.DeleteRange(low, high) })
 }
 
+// set writes a term or a vote. raft panics when that fails, before the process can say why it stops. The guard has failed
+// the node by then, which has cut its network, so raft may go on: what it believes reaches nobody, and StoreLogs
+// refuses to store it.
+func (g *guardStore) set(f func() error) error {
+	_ = g.write("set", f) // told by fail
+	return nil
+}
+
 // Set implements raft.StableStore.
 func (g *guardStore) Set(key, value []byte) error {
-	return g.write("set", func() error { return g.stable.Set(key, value) })
+	return g.set(func() error { return g.stable.Set(key, value) })
 }
 
 // SetUint64 implements raft.StableStore.
 func (g *guardStore) SetUint64(key []byte, value uint64) error {
-	return g.write("set", func() error { return g.stable.SetUint64(key, value) })
+	return g.set(func() error { return g.stable.SetUint64(key, value) })
 }
 
 // Get implements raft.StableStore. "Not found" is an error that raft knows by its text.

@@ -232,8 +232,11 @@ func TestStalledStoreFailsTheNode(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Set(nil, nil); !errors.Is(err, errStorePoisoned) {
+	if err := g.StoreLogs(nil); !errors.Is(err, errStorePoisoned) {
 		t.Fatalf("a stalled store takes writes: %v", err)
+	}
+	if err := g.SetUint64([]byte("CurrentTerm"), 7); err != nil {
+		t.Fatalf("raft would panic: %v", err)
 	}
 }
 

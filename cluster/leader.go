@@ -103,10 +103,11 @@ func (n *Node) leaderBarrier(ctx context.Context) bool {
 	return false
 }
 
-// raftBarrier is raft's barrier, given up when ctx ends. The waiting goroutine then ends with the leadership.
+// raftBarrier is raft's barrier, given up when ctx ends. The waiting goroutine then ends with the leadership; Close waits
+// for it before it shuts raft down, which would forget it.
 func (n *Node) raftBarrier(ctx context.Context) error {
 	done := make(chan error, 1)
-	n.tasks.Go(func() { done <- n.raft.Barrier(0).Error() })
+	n.barriers.Go(func() { done <- n.raft.Barrier(0).Error() })
 	select {
 	case err := <-done:
 		return err

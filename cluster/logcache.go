@@ -15,15 +15,16 @@ const (
 // 256 KiB each). An entry's data is shared with raft and never changed.
 type logCache struct {
 	raft.LogStore
-	mu struct {
+	limit int // bytes
+	mu    struct {
 		sync.RWMutex
 		slots       [cacheSlots]*raft.Log // by index modulo cacheSlots
 		first, next uint64                // Invariant: slots hold exactly the indexes first <= i < next, at most cacheSlots
-		bytes       int                   // Invariant: sum of their data; <= cacheBytes, or there is one entry
+		bytes       int                   // Invariant: sum of their data; <= limit, or there is one entry
 	}
 }
 
-func newLogCache(s raft.LogStore) *logCache { return &logCache{LogStore: s} }
+func newLogCache(s raft.LogStore, limit int) *logCache { return &logCache{LogStore: s, limit: limit} }
 
 func slot(index uint64) uint64 { return index & (cacheSlots - 1) }
 
@@ -80,7 +81,7 @@ func (c *logCache) addLocked(l *raft.Log) {
 	c.mu.slots[slot(l.Index)] = l
 	c.mu.next++
 	c.mu.bytes += len(l.Data)
-	for c.mu.bytes > cacheBytes && c.mu.next-c.mu.first > 1 {
+	for c.mu.bytes > c.limit && c.mu.next-c.mu.first > 1 {
 		c.dropLocked()
 	}
 }

@@ -28,6 +28,15 @@ func roleOf(t *testing.T, m, of *clustertest.Member) string {
 	return ""
 }
 
+func countVoters(t wire.Topology) (n int) {
+	for _, node := range t.Nodes {
+		if node.Voter {
+			n++
+		}
+	}
+	return n
+}
+
 func TestNewNodeJoinsAndVotes(t *testing.T) {
 	c := clustertest.Start(t, 1, clustertest.Options{})
 	for i := range 50 {
@@ -49,6 +58,9 @@ func TestNewNodeJoinsAndVotes(t *testing.T) {
 	c.Eventually("a healthy cluster", func() bool { return leader.Status(testContext(t)).Healthy })
 	if s := leader.Status(testContext(t)); s.FailureTolerance != 1 || s.AppliedSeq != 50 || len(s.Nodes) != 3 {
 		t.Fatalf("status %+v", s)
+	}
+	for _, m := range c.Members { // a crash before the others know of the last promotion would leave no quorum
+		c.Eventually("three voters", func() bool { return countVoters(m.Topology()) == 3 })
 	}
 	c.Crash(c.Members[0])
 	mustPublish(t, c.Leader(), "a/b", "without the founder")

@@ -51,6 +51,7 @@ type Node struct {
 	proposing sync.WaitGroup     // the proposer's goroutine
 	loops     sync.WaitGroup     // goroutines that end with ctx
 	tasks     sync.WaitGroup     // short ones; some wait for raft
+	barriers  sync.WaitGroup     // those that wait for a barrier of raft's
 	leading   sync.WaitGroup     // followLeadership
 	raftDown  chan struct{}      // closed when raft has been shut down
 	closeOnce sync.Once
@@ -201,12 +202,16 @@ func (n *Node) settle(h record.EntryHeader, results []fsm.Result) {
 	}
 }
 
-// fail stops nothing by itself: it tells the process, which is to exit.
+// fail cuts the node's network, so that it leads and votes no more, and tells the process, which is to exit. Any
+// goroutine, also raft's own.
 func (n *Node) fail(err error) {
 	n.failure.once.Do(func() {
 		n.log.Error("the node has failed and must stop", "error", err)
 		n.failure.err = fmt.Errorf("cluster: node %s has failed: %w", n.NodeID(), err)
 		close(n.failure.ch)
+		if err := n.transport.Close(); err != nil {
+			n.log.Warn("cutting the network", "error", err)
+		}
 	})
 }
 

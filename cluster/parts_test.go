@@ -11,15 +11,16 @@ import (
 
 // The cache against the store beneath it: whatever is stored, cut and read, both say the same.
 func TestLogCacheIsTransparent(t *testing.T) {
+	const limit = 1000
 	rapid.Check(t, func(t *rapid.T) {
 		plain, under := raft.NewInmemStore(), raft.NewInmemStore()
-		c := newLogCache(under)
+		c := newLogCache(under, limit)
 		next := uint64(1)
 		t.Repeat(map[string]func(*rapid.T){
 			"store": func(t *rapid.T) {
 				var logs []*raft.Log
 				for range rapid.IntRange(1, 5).Draw(t, "n") {
-					size := rapid.SampledFrom([]int{1, 100, cacheBytes / 3, cacheBytes + 1}).Draw(t, "size")
+					size := rapid.SampledFrom([]int{1, 100, limit / 3, limit + 1}).Draw(t, "size")
 					logs = append(logs, &raft.Log{Index: next, Term: rapid.Uint64Range(1, 9).Draw(t, "term"), Data: make([]byte, size)})
 					next++
 				}
@@ -66,7 +67,7 @@ func checkCache(t *rapid.T, c *logCache) {
 			t.Fatalf("slot of entry %d outside [%d, %d)", l.Index, c.mu.first, c.mu.next)
 		}
 	}
-	if bytes != c.mu.bytes || uint64(n) != c.mu.next-c.mu.first || bytes > cacheBytes && n > 1 {
+	if bytes != c.mu.bytes || uint64(n) != c.mu.next-c.mu.first || bytes > c.limit && n > 1 {
 		t.Fatalf("%d entries of %d bytes, noted %d of %d", n, bytes, c.mu.next-c.mu.first, c.mu.bytes)
 	}
 }

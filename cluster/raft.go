@@ -96,7 +96,7 @@ func (n *Node) startRaft(layer *streamLayer) error {
 	}
 	n.stores = st
 	n.guard = newGuardStore(st, n.opts.StallLimit, n.fail, n.metrics)
-	logs := newLogCache(n.guard)
+	logs := newLogCache(n.guard, cacheBytes)
 	if err := n.noteState(logs); err != nil {
 		return errors.Join(err, n.transport.Close(), st.close())
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -23,6 +24,7 @@ const rpcQueue = 64
 type guardTransport struct {
 	*raft.NetworkTransport
 	rpcs    chan raft.RPC
+	once    sync.Once     // for done
 	done    chan struct{} // closed by Close
 	stopped chan struct{} // closed when the filter has returned
 	log     hclog.Logger
@@ -106,13 +108,9 @@ func (g *guardTransport) electNow(header raft.RPCHeader) {
 	}
 }
 
-// Close implements raft.WithClose. Closing twice is fine.
+// Close implements raft.WithClose: when it returns, nothing leaves or arrives any more. Closing twice is fine.
 func (g *guardTransport) Close() error {
-	select {
-	case <-g.done:
-	default:
-		close(g.done)
-	}
+	g.once.Do(func() { close(g.done) })
 	err := g.NetworkTransport.Close()
 	g.CloseStreams()
 	<-g.stopped

@@ -11,6 +11,9 @@ const (
 	costLevel   = 3  // merge: a level of the queue for each
 )
 
+// MergeAlways makes cursors merge whatever it costs, or lets them choose again: for comparison. Not while a cursor reads.
+func (s *Store) MergeAlways(on bool) { s.merge = on }
+
 // mergeIsCheaper compares what is ahead of the cursor by both ways.
 func (r *read) mergeIsCheaper() bool {
 	c := r.c

@@ -31,6 +31,8 @@ type listPage [listsPerPage]list
 type lists struct {
 	pages atomic.Pointer[[]*listPage]
 	pool  pool
+
+	touched atomic.Int64 // bytes of the chunks' lists of partitions
 }
 
 func (x *lists) open(heap bool) {
@@ -65,7 +67,9 @@ func (x *lists) add(p topic.PartitionID, unit uint64, c *chunk, number uint32) {
 	}
 	if l.chunk != number+1 {
 		l.chunk = number + 1
+		before := cap(c.touched)
 		c.touched = append(c.touched, uint32(p))
+		x.touched.Add(int64(cap(c.touched)-before) * 4)
 	}
 	delta := unit - l.base
 	if l.count == l.room || delta > math.MaxUint32 {

@@ -3,6 +3,7 @@ package tipstore
 import (
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/tipstore/losertree"
 )
 
 const (
@@ -27,7 +28,7 @@ type merge struct {
 	fresh   []topic.PartitionID
 	share   share
 
-	queue   tree
+	queue   losertree.Tree
 	next, n int
 	batch   [mergeBatch]uint64 // keys: see key
 	sizes   [mergeBatch]uint32 // bytes of the records
@@ -54,15 +55,15 @@ func (r *read) beginMerge() bool {
 	m := &c.merge
 	m.active, m.next, m.n = true, 0, 0
 	m.endUnit, m.endPos, m.endSeq = unitOf(r.fencePos), r.fencePos, r.fenceSeq
-	m.queue.reset(len(m.sources))
+	m.queue.Reset(len(m.sources))
 	from := unitOf(c.pos)
 	for i := range m.sources {
 		src := &m.sources[i]
 		if unit, ok := src.seek(&c.s.lists, from); ok && unit < m.endUnit {
-			m.queue.add(key(unit, src.some), uint32(i))
+			m.queue.Add(key(unit, src.some), uint32(i))
 		}
 	}
-	m.queue.build()
+	m.queue.Build()
 	return true
 }
 
@@ -94,16 +95,18 @@ func (r *read) merge() {
 			}
 			continue
 		}
-		if m.queue.empty() {
+		drained := m.queue.Empty()
+		m.fill(&c.s.lists)
+		// If the tail is still at or below the cursor, no block with a record above the cursor was freed before now: what was
+		// found is right, and so is what was not found.
+		if c.place(r.fencePos) != nil || !r.touch() {
+			m.active, m.n = false, 0
+			return
+		}
+		if drained {
 			m.active = false
 			c.pos, c.at = m.endPos, m.endSeq+1
 			c.scanned = max(c.scanned, m.endSeq)
-			return
-		}
-		m.fill(&c.s.lists)
-		// If the tail is still at or below the cursor, no block with a record that the merge may return was freed before now.
-		if c.place(r.fencePos) != nil || !r.touch() {
-			m.active, m.n = false, 0
 			return
 		}
 	}
@@ -112,16 +115,16 @@ func (r *read) merge() {
 // fill takes the next units from the queue.
 func (m *merge) fill(x *lists) {
 	m.next, m.n = 0, 0
-	for m.n < mergeBatch && !m.queue.empty() {
-		key, i := m.queue.top()
+	for m.n < mergeBatch && !m.queue.Empty() {
+		key, i := m.queue.Top()
 		m.batch[m.n] = key
 		m.n++
 		src := &m.sources[i]
 		unit, ok := src.advance(x, key>>1)
 		if ok && unit < m.endUnit {
-			m.queue.replace(unit<<1 | key&1)
+			m.queue.Replace(unit<<1 | key&1)
 		} else {
-			m.queue.pop()
+			m.queue.Pop()
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// bytes of the index: pool and lists.
+// bytes of the index: pool, lists, and the chunks' notes of what to clean.
 func (x *lists) bytes() int64 {
-	return x.pool.bytes() + int64(len(*x.pages.Load()))*listsPerPage*32
+	return x.pool.bytes() + int64(len(*x.pages.Load()))*listsPerPage*32 + x.touched.Load()
 }

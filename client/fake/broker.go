@@ -41,6 +41,7 @@ type Broker struct {
 		last      []uint64 // last seq by topic id, 0: none
 		producers map[record.ProducerID]*producer
 		faults    faults
+		held      []record.ProducerID // openings that came in and were neither executed nor answered
 	}
 }
 

@@ -15,6 +15,7 @@ type faults struct {
 	skipData   int // DATA frames not sent
 	repeatData int // DATA frames sent twice
 	publishes  []publishFault
+	openings   int           // OPEN_PRODUCER frames held
 	delay      time.Duration // before each frame from a client is read
 }
 
@@ -52,6 +53,24 @@ func (b *Broker) FailPublishes(n int, code client.Code, execute bool) {
 	b.fault(n, publishFault{execute: execute, code: wire.Code(code)})
 }
 
+// HoldOpenings keeps the next n openings of producers from being executed and ends the connection instead of answering, as a
+// server that goes on trying behind its client's back.
+func (b *Broker) HoldOpenings(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.faults.openings += n
+}
+
+// ReleaseOpenings executes what HoldOpenings has kept, for nobody to hear of.
+func (b *Broker) ReleaseOpenings() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range b.mu.held {
+		b.openLocked(id)
+	}
+	b.mu.held = nil
+}
+
 // fault queues what happens to the next n publishes after those that are queued already.
 func (b *Broker) fault(n int, f publishFault) {
 	b.mu.Lock()
@@ -76,7 +95,7 @@ func (b *Broker) Faults() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := &b.mu.faults
-	return f.skipData + f.repeatData + len(f.publishes)
+	return f.skipData + f.repeatData + f.openings + len(f.publishes)
 }
 
 // ClearFaults forgets what was to go wrong with frames.

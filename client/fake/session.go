@@ -156,6 +156,12 @@ func (s *session) handleLocked(f *wire.Frame) error {
 		if err != nil {
 			return err
 		}
+		if s.b.mu.faults.openings > 0 {
+			s.b.mu.faults.openings--
+			s.b.mu.held = append(s.b.mu.held, o.ID)
+			s.endLocked()
+			return nil
+		}
 		answer := s.b.openLocked(o.ID)
 		s.sendLocked(func(out []byte) []byte { return wire.AppendProducerOpened(out, f.ID, answer) })
 	case wire.TPublish:

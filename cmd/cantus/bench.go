@@ -16,7 +16,7 @@ func (a *app) benchCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.benchPublishCmd())
+	cmd.AddCommand(a.benchPublishCmd(), a.benchTipCmd())
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func (a *app) benchPublishCmd() *cobra.Command {
 	f.IntVar(&o.Size, "size", 128, "payload bytes")
 	f.IntVar(&o.Topics, "topics", 1000, "distinct topics, used in turn")
 	f.StringVar(&payload, "payload", "text", "text (JSON events, compress) or random (do not)")
-	f.IntVar(&o.Inflight, "inflight", 0, "messages in flight per client; 0: the client's default, 1: one at a time")
+	f.IntVar(&o.Inflight, "inflight", 4000, "messages in flight per client; 0: the client's default, 1: one at a time")
 	f.IntVar(&o.Batch, "batch", 0, "bytes of a batch; 0: the client's default")
 	f.DurationVar(&linger, "linger", 0, "how long the client gathers a batch; 0: the client's default")
 	f.Float64Var(&o.Rate, "rate", 0, "messages a second in all; 0: as fast as acks allow")

@@ -45,13 +45,16 @@ func TestExitCodes(t *testing.T) {
 		"demo --nodes 0":                2,
 		"demo --for 1ms":                2,
 		"bench publish --payload zeros": 2,
-		"status":                        1,
-		"topics":                        1,
-		"verify":                        1,
-		"pub a b":                       1,
-		"status --http ftp://x":         2,
-		"status --context none":         2,
-		"context use none":              2,
+		"bench tip --heap nonsense":     2,
+		"bench tip --interleave no":     2,
+		"bench tip --messages 1000 --partitions 4 --repeat 1": 0,
+		"status":                1,
+		"topics":                1,
+		"verify":                1,
+		"pub a b":               1,
+		"status --http ftp://x": 2,
+		"status --context none": 2,
+		"context use none":      2,
 	} {
 		r := cantus(t, nobody, strings.Fields(line)...)
 		if r.code != want {

@@ -20,7 +20,7 @@ const (
 	fullRate  = 20_000.0         // messages a second
 
 	settleWait = 30 * time.Second // bounds each step after the publishing
-	resumeWait = 15 * time.Second // bounds the wait for the first ack after the leader's death
+	resumeWait = 30 * time.Second // bounds the wait for the first ack after the leader's death
 )
 
 // Options of Run.

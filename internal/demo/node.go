@@ -213,6 +213,15 @@ func (ns *nodes) httpAddrs() (list []string) {
 	return list
 }
 
+// logTails is the end of every node's log, for messages.
+func (ns *nodes) logTails() string {
+	var b strings.Builder
+	for _, n := range ns.list {
+		fmt.Fprintf(&b, "\nnode %s: %s", n.name, n.logTail())
+	}
+	return b.String()
+}
+
 // byID finds a node by the id it said when it was ready.
 func (ns *nodes) byID(id string) *node {
 	for _, n := range ns.list {

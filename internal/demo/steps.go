@@ -45,19 +45,20 @@ func endReadings(readings []*reading) {
 	}
 }
 
-// publishThroughFailover publishes for the wanted time; midway the leader is killed.
+// publishThroughFailover publishes for the wanted time, or longer if the failover takes longer; midway the leader is killed.
 func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uint64, readings []*reading) error {
 	most := uint64(tipBudget) / uint64(r.stream.meanBytes())
 	rate := min(fullRate, float64(most)/r.o.For.Seconds())
 	began := time.Now()
-	publishing, stop := context.WithTimeout(ctx, r.o.For)
+	publishing, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- r.pub.run(publishing, rate, most) }()
 	failover := r.failover(ctx, leader, term, readings)
-	if failover != nil {
-		stop()
+	if failover == nil {
+		sleep(ctx, time.Until(began.Add(r.o.For)))
 	}
+	stop()
 	if err := errors.Join(failover, <-ended); err != nil {
 		return err
 	}
@@ -80,11 +81,18 @@ func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uin
 	return nil
 }
 
+// sleep waits for d, or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
 // failover kills the leader midway, waits until publishing goes on, and brings the node back.
 func (r *run) failover(ctx context.Context, leader *node, term uint64, readings []*reading) error {
-	select {
-	case <-time.After(r.o.For / 2):
-	case <-ctx.Done():
+	sleep(ctx, r.o.For/2)
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var read uint64
@@ -107,7 +115,7 @@ func (r *run) failover(ctx context.Context, leader *node, term uint64, readings 
 	case at := <-resumed:
 		after = at.Sub(killed)
 	case <-time.After(resumeWait):
-		return fmt.Errorf("no acks within %v of the leader's death", resumeWait)
+		return fmt.Errorf("no acks within %v of the leader's death%s", resumeWait, r.nodes.logTails())
 	case <-ctx.Done():
 		return ctx.Err()
 	}

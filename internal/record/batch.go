@@ -76,6 +76,9 @@ func (b Batch) SetPreconditionTopic(i int, topic uint32) {
 	le.PutUint32(b[BatchHeaderSize+i*preconditionSize:], topic)
 }
 
+// SetEpoch replaces the producer's epoch: one that had to open its id again sends what is not settled under the new one.
+func (b Batch) SetEpoch(epoch uint32) { le.PutUint32(b[batchEpochAt:], epoch) }
+
 // Records is a view of the run of the batch's records.
 func (b Batch) Records() []byte { return b[BatchHeaderSize+b.preconditions()*preconditionSize:] }
 

@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// volume is what one store of a plan holds.
+type volume struct {
+	topics uint32
+	weight uint64
+}
+
+// eachTopic calls visit with every topic at or below v, and its own weight.
+func (f *forest) eachTopic(v uint32, visit func(v uint32, weight uint64)) {
+	n, weight := f.topics[v], f.weight[v]
+	kids := f.kids[f.first[v]:f.first[v+1]]
+	for _, k := range kids {
+		n, weight = n-k.topics, weight-k.weight
+	}
+	if n > 0 {
+		visit(v, weight)
+	}
+	for _, k := range kids {
+		f.eachTopic(k.node, visit)
+	}
+}
+
+// volumes tells what each store of a plan holds by now.
+func (f *forest) volumes(root uint32, p *Plan) []volume {
+	list := make([]volume, p.Len())
+	f.eachTopic(root, func(v uint32, weight uint64) {
+		s := &list[p.StoreOf(f.name(v))]
+		s.topics, s.weight = s.topics+1, s.weight+weight
+	})
+	return list
+}
+
+// totalCost is what reading every topic of a partition once costs.
+func totalCost(stores []volume) (total uint64) {
+	for _, s := range stores {
+		total += cost(s.topics, s.weight)
+	}
+	return total
+}
+
+// inheritIDs numbers the stores of a new plan so that as many bytes as greed finds stay in a store of the same id; the
+// rest get the least ids that the old plan does not use.
+func (f *forest) inheritIDs(root uint32, old, fresh *Plan) []uint32 {
+	shared := make([]uint64, fresh.Len()*old.Len())
+	f.eachTopic(root, func(v uint32, weight uint64) {
+		name := f.name(v)
+		shared[fresh.StoreOf(name)*old.Len()+old.StoreOf(name)] += weight
+	})
+	var pairs []int
+	for i, weight := range shared {
+		if weight > 0 {
+			pairs = append(pairs, i)
+		}
+	}
+	slices.SortFunc(pairs, func(a, b int) int { return cmp.Or(cmp.Compare(shared[b], shared[a]), cmp.Compare(a, b)) })
+	return match(pairs, old, fresh.Len())
+}
+
+// match gives new stores the ids of old ones in the order of pairs, each once.
+func match(pairs []int, old *Plan, n int) []uint32 {
+	const none = MaxID + 1
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = none
+	}
+	taken := make([]bool, old.Len())
+	for _, pair := range pairs {
+		if to, from := pair/old.Len(), pair%old.Len(); ids[to] == none && !taken[from] {
+			ids[to], taken[from] = old.ID(from), true
+		}
+	}
+	next, used := uint32(0), old.ids
+	for i := range ids {
+		if ids[i] != none {
+			continue
+		}
+		for len(used) > 0 && used[0] <= next {
+			if used[0] == next {
+				next++
+			}
+			used = used[1:]
+		}
+		ids[i] = next
+		next++
+	}
+	return ids
+}
