@@ -255,7 +255,11 @@ func compareWithModel(t *testing.T, rt *rapid.T, indexOff bool) {
 	w := newWriter(t, Options{ChunkBytes: minChunkBytes, IndexOff: indexOff, SpareChunks: rapid.IntRange(0, 3).Draw(rt, "spares")})
 	w.first = rapid.SampledFrom([]uint64{1, 1000}).Draw(rt, "first")
 	var readers []*reader
-	time := int64(0)
+	time, floor := int64(0), NoFloor
+	if rapid.Bool().Draw(rt, "archived") {
+		floor = w.first - 1
+		w.store.SetFloor(floor)
+	}
 	check := func(err error) {
 		if gone := (*GoneError)(nil); err != nil && !errors.As(err, &gone) {
 			rt.Fatal(err)
@@ -311,7 +315,16 @@ func compareWithModel(t *testing.T, rt *rapid.T, indexOff bool) {
 				rt.Fatalf("seq at time %d: %d, want %d", at, got, want)
 			}
 		},
+		"archive": func(rt *rapid.T) {
+			if floor != NoFloor && w.lastVisible() > floor {
+				floor = rapid.Uint64Range(floor, w.lastVisible()).Draw(rt, "floor")
+				w.store.SetFloor(floor)
+			}
+		},
 		"": func(rt *rapid.T) {
+			if first, _ := w.store.Bounds(); floor != NoFloor && first > floor+1 {
+				rt.Fatalf("the tip begins with seq %d, but only %d are archived", first, floor)
+			}
 			for i, r := range readers {
 				if err := r.verify(); err != nil {
 					rt.Fatalf("view of reader %d (%v) changed: %v", i, r.filters, err)

@@ -26,6 +26,10 @@ type Options struct {
 	// would exceed it copies instead. 0: a quarter of the ring, at least MinChunks.
 	SpareChunks int
 
+	// OverflowChunks bounds the chunks beyond the ring's size that messages above the floor take before Append waits for the
+	// floor. 0: a quarter of the ring, at least MinChunks.
+	OverflowChunks int
+
 	heap bool // memory from the Go heap instead of mmap, so that the race detector sees it
 }
 
@@ -37,13 +41,16 @@ func (o *Options) normalise() (chunks int, err error) {
 	if o.ChunkBytes < minChunkBytes || o.ChunkBytes > maxChunkBytes {
 		return 0, fmt.Errorf("tipstore: open: chunk of %d bytes is not between %d and %d", o.ChunkBytes, minChunkBytes, maxChunkBytes)
 	}
-	if o.SizeBytes < 0 || o.SpareChunks < 0 {
-		return 0, errors.New("tipstore: open: negative size or spare chunks")
+	if o.SizeBytes < 0 || o.SpareChunks < 0 || o.OverflowChunks < 0 {
+		return 0, errors.New("tipstore: open: negative size, spare or overflow chunks")
 	}
 	o.ChunkBytes = 1 << bits.Len(uint(o.ChunkBytes-1))
 	chunks = max(MinChunks, int((o.SizeBytes+int64(o.ChunkBytes)-1)/int64(o.ChunkBytes)))
 	if o.SpareChunks == 0 {
 		o.SpareChunks = max(MinChunks, chunks/4)
+	}
+	if o.OverflowChunks == 0 {
+		o.OverflowChunks = max(MinChunks, chunks/4)
 	}
 	return chunks, nil
 }

@@ -14,16 +14,21 @@ func positionOf(unit uint64) uint64 { return (unit - 1) * record.Align }
 
 // ring is the memory of the stream. The methods here are the writer's; readers come through find and pin.
 //
-//	position 0        1<<shift                                     head
-//	         | retired |tail chunk| ... live, <= size chunks ... |newest|
+//	position 0        1<<shift                                              head
+//	         | retired |tail chunk| ... live, size chunks unless held ... |newest|
 //
-// Invariant: numbers of live chunks are consecutive; chunk number n stands in slots[n % len(slots)]; records do not cross
-// chunks, so the last bytes of a chunk may stay unused.
+// Invariant: numbers of live chunks are consecutive and fewer than slots; chunk number n stands in slots[n % len(slots)];
+// records do not cross chunks, so the last bytes of a chunk may stay unused.
 type ring struct {
 	mem   memory
 	shift uint
-	size  int // live chunks at most
-	slots []atomic.Pointer[chunk]
+	size  int // live chunks at most, if none is held
+	floor floor
+
+	// overflow is how many chunks beyond size may be held before the writer waits; only messages that nobody can archive yet take
+	// more.
+	overflow int
+	slots    atomic.Pointer[[]atomic.Pointer[chunk]] // replaced by longer ones; a slice's length never changes
 
 	newest  *chunk // where the writer appends; nil before the first record
 	first   uint64 // number of the oldest live chunk. Invariant: live chunks are first..last
@@ -47,11 +52,14 @@ func (r *ring) open(chunks int, o Options) {
 	r.maxPinned = int64(o.SpareChunks)
 	for r.shift = 0; 1<<r.shift < o.ChunkBytes; r.shift++ {
 	}
-	slots := 1
-	for slots < chunks+1 {
-		slots *= 2
+	r.floor.open()
+	r.overflow = o.OverflowChunks
+	count := 1
+	for count < chunks+2 {
+		count *= 2
 	}
-	r.slots = make([]atomic.Pointer[chunk], slots)
+	slots := make([]atomic.Pointer[chunk], count)
+	r.slots.Store(&slots)
 	r.tail.store(1, 0)
 }
 
@@ -59,7 +67,8 @@ func (r *ring) chunkBytes() int { return 1 << r.shift }
 
 // find returns the chunk that held the number last, or nil; only a pin tells whether it still does.
 func (r *ring) find(number uint64) *chunk {
-	return r.slots[number%uint64(len(r.slots))].Load()
+	slots := *r.slots.Load()
+	return slots[number%uint64(len(slots))].Load()
 }
 
 // pin keeps part number of the stream in memory until unpin; nil if it has left the ring or does not exist yet.
@@ -122,17 +131,15 @@ func (r *ring) advance(seq uint64, time int64, retired func(*chunk)) {
 	if r.mapped.Load() > 0 {
 		number = r.last + 1
 	}
-	if r.live == r.size {
-		r.moveTail()
-		r.retireOldest(retired)
-	}
+	r.makeRoom(retired)
 	c := r.takeChunk(retired)
 	if r.live == 0 {
 		r.first = number
 		r.tail.store(seq, number<<r.shift)
 	}
 	c.begin(number, seq, time)
-	r.slots[number%uint64(len(r.slots))].Store(c)
+	slots := *r.slots.Load()
+	slots[number%uint64(len(slots))].Store(c)
 	r.newest, r.last, r.head = c, number, number<<r.shift
 	r.live++
 }
@@ -158,8 +165,8 @@ func (r *ring) retireOldest(retired func(*chunk)) {
 	r.free = append(r.free, c)
 }
 
-// takeChunk finds memory without waiting: a free chunk, a parked one without pins, or new memory. If the system has none,
-// the ring gives up its oldest chunks.
+// takeChunk finds memory: a free chunk, a parked one without pins, or new memory, none of which waits. If the system has none,
+// the ring gives up its oldest chunks, once they are archived.
 func (r *ring) takeChunk(retired func(*chunk)) *chunk {
 	r.unpark()
 	for len(r.free) == 0 {
@@ -168,7 +175,7 @@ func (r *ring) takeChunk(retired func(*chunk)) *chunk {
 			r.mapped.Add(1)
 			return newChunk(mem)
 		}
-		if r.live < 2 {
+		if r.live < 2 || !r.floor.await(r.lastOfOldest()) {
 			panic(err)
 		}
 		r.moveTail()

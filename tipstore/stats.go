@@ -12,6 +12,7 @@ type Stats struct {
 	Chunks             int       // the ring's size in chunks
 	PinnedChunks       int       // chunks that views or running reads keep
 	SpareChunks        int       // chunks taken beyond the ring's size
+	HeldChunks         int       // of these, live because they are not archived yet
 	Blocks, FreeBlocks int       // cells of the index's pool, and how many are free
 	IndexBytes         int64     // memory of the index
 	Watches            int
@@ -20,6 +21,9 @@ type Stats struct {
 	Wakes                   uint64
 	Fallen                  uint64 // reads that ended in a GoneError
 	Copied                  uint64 // reads that copied because too many chunks were pinned
+
+	FloorWaits  uint64        // times that Append waited for the floor
+	FloorWaited time.Duration // in all
 }
 
 // Stats returns the store's figures.
@@ -37,6 +41,8 @@ func (s *Store) Stats() Stats {
 		Blocks: int(x.pool.total.Load()), FreeBlocks: int(x.pool.spare.Load()), IndexBytes: x.bytes(),
 		Watches:    int(s.watches.count.Load()),
 		IndexReads: s.indexReads.Load(), LinearReads: s.linearReads.Load(),
+		HeldChunks: max(0, int(fencePos>>r.shift-tailPos>>r.shift)+1-r.size),
+		FloorWaits: uint64(r.floor.waits.Load()), FloorWaited: time.Duration(r.floor.waited.Load()),
 		Wakes: s.watches.wakes.Load(), Fallen: s.fallen.Load(), Copied: s.copied.Load(),
 	}
 	if c := r.pin(tailPos >> r.shift); c != nil && last >= first {

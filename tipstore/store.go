@@ -10,7 +10,7 @@ import (
 // Store is the tip: ring, index, fence, watches.
 //
 // One goroutine, the writer, calls Append and Publish. All other methods may be called by any goroutine at any time
-// between Open and Close, and neither wait for the writer nor make it wait.
+// between Open and Close, and neither wait for the writer nor make it wait; only SetFloor, if it is used, holds it back.
 type Store struct {
 	table *topic.Table
 	ring  ring
@@ -51,7 +51,8 @@ func (s *Store) Close() error {
 // newTopics. Readers see the records after Publish. Returns the records as they stand in the ring, valid until the next
 // call.
 //
-// If firstSeq is above the seq that would follow, the stream has a hole: what is before it leaves the ring.
+// If firstSeq is above the seq that would follow, the stream has a hole: what is before it leaves the ring. Append waits only
+// where SetFloor says so.
 func (s *Store) Append(run []byte, count int, newTopics []topic.ID, firstSeq uint64, time int64) []byte {
 	if count == 0 {
 		return nil
