@@ -284,3 +284,22 @@ func TestGoodbye(t *testing.T) {
 	r.must(err)
 	r.wantStream(2)
 }
+
+// TestFencedProducerStaysAway must not open its id again when it has been fenced: that would fence the one who has it now.
+func TestFencedProducerStaysAway(t *testing.T) {
+	r := newRig(t, fake.Options{})
+	for i := range 200 {
+		id := client.NamedProducer(fmt.Sprint(i))
+		old := r.producer(client.ProducerOptions{ID: id})
+		young := r.producer(client.ProducerOptions{ID: id})
+		_, err := old.PublishSync(r.ctx, "a", nil)
+		r.wantError(err, client.ErrFenced)
+		if err := old.Close(r.ctx); err != nil && !errors.Is(err, client.ErrFenced) {
+			t.Fatal(err)
+		}
+		if _, err := young.PublishSync(r.ctx, "a", nil); err != nil {
+			t.Fatalf("producer %d: %v", i, err)
+		}
+		r.must(young.Close(r.ctx))
+	}
+}
