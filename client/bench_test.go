@@ -197,3 +197,58 @@ func BenchmarkRead(b *testing.B) {
 		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "msgs/s")
 	})
 }
+
+// BenchmarkServer measures publishing to the real server without raft over loopback, and reading back from it: client,
+// server and sockets share the machine.
+func BenchmarkServer(b *testing.B) {
+	ctx := context.Background()
+	c, err := client.Connect(ctx, client.Options{Servers: []string{singleNode(b)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	p, err := c.Producer(ctx, client.ProducerOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	payload := make([]byte, 128)
+	b.Run("Publish", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			if err := p.Publish(ctx, "bench/a", payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := p.Flush(ctx); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+	})
+	b.Run("PublishSync", func(b *testing.B) {
+		for range b.N {
+			if _, err := p.PublishSync(ctx, "bench/a", payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Read", func(b *testing.B) {
+		b.ReportAllocs()
+		for n := 0; n < b.N; {
+			s, err := c.Subscribe(ctx, client.SubscribeOptions{Filters: []string{"**"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for {
+				batch, err := s.NextBatch(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if n += batch.Len(); n >= b.N || batch.CaughtUp() {
+					break
+				}
+			}
+			_ = s.Close()
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+	})
+}

@@ -18,48 +18,28 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	published := 0
-	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if err := p.Publish(r.ctx, fmt.Sprint("t/", published%5), fmt.Append(nil, published)); err != nil {
-				t.Error(err)
-				return
-			}
-			if published++; published%20 == 0 {
-				time.Sleep(200 * time.Microsecond)
-			}
-		}
-	})
+	wg.Go(func() { published = r.publishUntil(stop, p) })
 	const readers = 3
-	var advance [readers]chan struct{}
+	var advance [readers]chan struct{} // a token is taken only when the reader has advanced since the one before
 	var got [readers]int
 	for i := range readers {
 		advance[i] = make(chan struct{})
 		s := r.subscribe(client.SubscribeOptions{Filters: []string{"**"}, Node: fake.Addr(i)})
 		wg.Go(func() {
 			for range advance[i] {
-				r.wantPayloads(s, got[i], 10)
-				got[i] += 10
+				got[i] += r.advance(s, got[i], 10)
 			}
 		})
 	}
 	for change := range 100 {
-		if old := r.b.Leader(); change%3 == 0 {
+		old := r.b.Leader()
+		if change%3 == 0 {
 			r.b.Stop(old)
-			r.b.SetLeader((old + 1) % 3)
-			defer r.b.Start(old)
-		} else {
-			r.b.SetLeader((old + 1) % 3)
 		}
-		for i := range 3 {
-			r.b.Start(i)
-		}
+		r.b.SetLeader((old + 1) % 3)
+		r.b.Start(old)
 		for i := range readers {
-			advance[i] <- struct{}{} // taken only when the reader has advanced after the change before
+			advance[i] <- struct{}{}
 		}
 	}
 	close(stop)
@@ -74,6 +54,39 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 			t.Errorf("reader %d has %d messages, want 1000", i, n)
 		}
 	}
+}
+
+// publishUntil publishes "0", "1", ... at some pace and returns how many.
+func (r *rig) publishUntil(stop <-chan struct{}, p *client.Producer) int {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return n
+		default:
+		}
+		if err := p.Publish(r.ctx, fmt.Sprint("t/", n%5), fmt.Append(nil, n)); err != nil {
+			r.Error(err)
+			return n
+		}
+		if n%20 == 0 {
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+}
+
+// advance reads n messages, from "first" on, and returns how many were right.
+func (r *rig) advance(s *client.Subscription, first, n int) int {
+	i := 0
+	for m, err := range s.Messages(r.ctx) {
+		if err != nil || string(m.Payload) != fmt.Sprint(first+i) {
+			r.Errorf("message %d is %q, %v, want %d", m.Seq, m.Payload, err, first+i)
+			break
+		}
+		if i++; i == n {
+			break
+		}
+	}
+	return i
 }
 
 // TestPublishesGoToTheLeader finds the leader from a follower and follows it.

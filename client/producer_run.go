@@ -204,6 +204,10 @@ func (p *Producer) note(err error) {
 // that is not settled, in order. It changes nothing if the link is good and the leader cannot be had.
 func (p *Producer) connect(ctx context.Context) error {
 	p.mu.Lock()
+	if p.mu.err != nil { // to open now would take the id from whoever has it
+		defer p.mu.Unlock()
+		return p.mu.err
+	}
 	old, avoid, need := p.mu.link, "", p.openingLocked()
 	if old != nil && (p.mu.trouble != nil || !old.usable()) {
 		avoid = old.addr

@@ -14,66 +14,61 @@ import (
 	"github.com/cantus-bus/cantus/client/fake"
 )
 
-// TestRetryStorm loses acks, publishes and leaders at random places while several producers publish, and counts ids.
+// storm makes things go wrong, one after the other, until stop is closed. It is paced by what was published: without a
+// pause it would stop everything for longer than retries last.
+func (r *rig) storm(stop <-chan struct{}) {
+	calm := uint64(0)
+	for i := 0; ; {
+		select {
+		case <-stop:
+			return
+		case <-time.After(100 * time.Microsecond):
+		}
+		if r.b.LastSeq() < calm || r.b.Faults() > 0 {
+			continue
+		}
+		calm = r.b.LastSeq() + 200
+		switch i % 7 {
+		case 0:
+			r.b.LoseAcks(2)
+		case 1:
+			r.b.LosePublishes(2)
+		case 2:
+			r.b.FailPublishes(2, client.CodeUnknown, true)
+		case 3:
+			r.b.FailPublishes(2, client.CodeUnknown, false)
+		case 4:
+			r.b.FailPublishes(2, client.CodeUnavailable, false)
+		case 5:
+			r.b.SetLeader(i % 3)
+		case 6:
+			r.b.DropConns(i % 3)
+		}
+		i++
+	}
+}
+
+// TestRetryStorm loses acks, publishes, leaders and connections while several producers publish, and counts ids.
 func TestRetryStorm(t *testing.T) {
 	r := newRig(t, fake.Options{Nodes: 3})
 	const producers, each = 3, 10_000
-	var wg sync.WaitGroup
-	var storms sync.WaitGroup
+	var publishers, storms sync.WaitGroup
 	var resent, duplicates atomic.Uint64
 	stop := make(chan struct{})
-	storms.Go(func() {
-		var calm uint64 // until here: a storm without a pause would stop everything for longer than retries last
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(100 * time.Microsecond):
-			}
-			if r.b.LastSeq() < calm || r.b.Faults() > 0 {
-				i--
-				continue
-			}
-			calm = r.b.LastSeq() + 200
-			switch i % 7 {
-			case 0:
-				r.b.LoseAcks(2)
-			case 1:
-				r.b.LosePublishes(2)
-			case 2:
-				r.b.FailPublishes(2, client.CodeUnknown, true)
-			case 3:
-				r.b.FailPublishes(2, client.CodeUnknown, false)
-			case 4:
-				r.b.FailPublishes(2, client.CodeUnavailable, false)
-			case 5:
-				r.b.SetLeader(i % 3)
-			case 6:
-				r.b.DropConns(i % 3)
-			}
-		}
-	})
+	storms.Go(func() { r.storm(stop) })
 	for n := range producers {
 		p := r.producer(client.ProducerOptions{BatchBytes: 1 << 10, OnAck: func(a client.BatchAck) {
 			if a.Err != nil {
 				t.Error(a.Err)
 			}
 		}})
-		wg.Go(func() {
-			for i := range each {
-				if err := p.Publish(r.ctx, fmt.Sprint("t/", n), fmt.Append(nil, i)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-			if err := p.Close(r.ctx); err != nil {
-				t.Error(err)
-			}
+		publishers.Go(func() {
+			r.publishCount(p, fmt.Sprint("t/", n), each)
 			resent.Add(p.Stats().Resent)
 			duplicates.Add(p.Stats().Duplicates)
 		})
 	}
-	wg.Wait()
+	publishers.Wait()
 	close(stop)
 	storms.Wait()
 	if resent.Load() == 0 || duplicates.Load() == 0 {
@@ -90,6 +85,19 @@ func TestRetryStorm(t *testing.T) {
 		if got := next[fmt.Sprint("t/", n)]; got != each {
 			t.Errorf("producer %d: %d messages, want %d", n, got, each)
 		}
+	}
+}
+
+// publishCount publishes "0" to "n-1" and closes the producer.
+func (r *rig) publishCount(p *client.Producer, topic string, n int) {
+	for i := range n {
+		if err := p.Publish(r.ctx, topic, fmt.Append(nil, i)); err != nil {
+			r.Error(err)
+			return
+		}
+	}
+	if err := p.Close(r.ctx); err != nil {
+		r.Error(err)
 	}
 }
 
@@ -275,4 +283,23 @@ func TestGoodbye(t *testing.T) {
 	_, err = p.PublishSync(r.ctx, "a", []byte("1"))
 	r.must(err)
 	r.wantStream(2)
+}
+
+// TestFencedProducerStaysAway must not open its id again when it has been fenced: that would fence the one who has it now.
+func TestFencedProducerStaysAway(t *testing.T) {
+	r := newRig(t, fake.Options{})
+	for i := range 200 {
+		id := client.NamedProducer(fmt.Sprint(i))
+		old := r.producer(client.ProducerOptions{ID: id})
+		young := r.producer(client.ProducerOptions{ID: id})
+		_, err := old.PublishSync(r.ctx, "a", nil)
+		r.wantError(err, client.ErrFenced)
+		if err := old.Close(r.ctx); err != nil && !errors.Is(err, client.ErrFenced) {
+			t.Fatal(err)
+		}
+		if _, err := young.PublishSync(r.ctx, "a", nil); err != nil {
+			t.Fatalf("producer %d: %v", i, err)
+		}
+		r.must(young.Close(r.ctx))
+	}
 }

@@ -88,7 +88,7 @@ func BenchmarkPublishOneAtATime(b *testing.B) {
 
 // BenchmarkPublishPipelined: publishers with a window of batches each, on the leader.
 func BenchmarkPublishPipelined(b *testing.B) {
-	for _, inflight := range []int{2, 4, 8, 16} {
+	for _, inflight := range []int{4, 8, 16, 32} {
 		b.Run(fmt.Sprintf("entries=%d", inflight), func(b *testing.B) {
 			c, m := benchCluster(b, 3, func(o *cluster.Options) { o.EntriesInflight = inflight })
 			benchPipelined(b, m, 100)
@@ -97,7 +97,7 @@ func BenchmarkPublishPipelined(b *testing.B) {
 	}
 }
 
-// benchPipelined publishes b.N batches of perBatch messages from publishers that keep 64 batches in flight together.
+// benchPipelined publishes b.N batches of perBatch messages from publishers that keep 256 batches in flight together.
 func benchPipelined(b *testing.B, m *clustertest.Member, perBatch int) {
 	const window = 256
 	topics := benchTopics(b, m, 64)

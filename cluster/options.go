@@ -20,7 +20,7 @@ const (
 // Defaults of Options.
 const (
 	DefaultMaxInflight      = 64 << 20
-	DefaultEntriesInflight  = 8
+	DefaultEntriesInflight  = 16
 	DefaultMinFreeBytes     = 256 << 20
 	DefaultPublishWait      = 3 * time.Second
 	DefaultHeartbeatTimeout = time.Second
@@ -54,7 +54,7 @@ type Options struct {
 	Codec           record.Codec  // of entries; the zero value means S2
 	Uncompressed    bool          // entries are not compressed, whatever Codec says
 	MaxInflight     int           // bytes queued and proposed on this node, default 64 MiB
-	EntriesInflight int           // entries in raft at once, default 8
+	EntriesInflight int           // entries in raft at once, default 16
 	MinFreeBytes    int64         // publishes are refused while the log's disk has less, default 256 MiB; negative: never
 	PublishWait     time.Duration // how long a publish waits for a leader before Unavailable, default 3 s
 

@@ -84,8 +84,8 @@ func (x *lists) add(p topic.PartitionID, unit uint64, c *chunk, number uint32) {
 func (x *lists) extend(l *list, p topic.PartitionID, unit uint64) {
 	l.closed.Store(l.closed.Load() + l.count)
 	class := topClass
-	for class > 0 && classEntries[class] > l.closed.Load() {
-		class--
+	for class > 0 && 2*classEntries[class] > l.closed.Load() {
+		class-- // a block is half empty on average: it must be small beside what the list holds
 	}
 	r, b := x.pool.alloc(class, unit-1, uint32(p))
 	storeEntry(b.entry(0), 1)

@@ -55,8 +55,8 @@ func (r *read) beginMerge() bool {
 	m := &c.merge
 	m.active, m.next, m.n = true, 0, 0
 	m.endUnit, m.endPos, m.endSeq = unitOf(r.fencePos), r.fencePos, r.fenceSeq
-	m.queue.Reset(len(m.sources))
 	from := unitOf(c.pos)
+	m.queue.Reset(len(m.sources), key(from, false), key(m.endUnit, false))
 	for i := range m.sources {
 		src := &m.sources[i]
 		if unit, ok := src.seek(&c.s.lists, from); ok && unit < m.endUnit {
@@ -121,7 +121,7 @@ func (m *merge) fill(x *lists) {
 		m.n++
 		src := &m.sources[i]
 		unit, ok := src.advance(x, key>>1)
-		if ok && unit < m.endUnit {
+		if ok && unit > key>>1 && unit < m.endUnit { // a list that was freed under the source may offer anything
 			m.queue.Replace(unit<<1 | key&1)
 		} else {
 			m.queue.Pop()

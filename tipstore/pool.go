@@ -36,8 +36,8 @@ const (
 	baseMask   = 1<<classShift - 1
 )
 
-// classEntries are the sizes of blocks. Invariant: ascending, the last fills a cell.
-var classEntries = [...]uint32{8, 64, 256, BlockEntries}
+// classEntries are the sizes of blocks, chosen so that 85, 15, 4 and 1 of them fill a cell. Invariant: ascending.
+var classEntries = [...]uint32{8, 64, 252, BlockEntries}
 
 const (
 	classes  = 4

@@ -29,11 +29,6 @@ func change(b []byte, f func(b []byte)) []byte {
 	return b
 }
 
-// reseal makes the checksum of a changed frame right.
-func reseal(frame []byte) []byte {
-	return end(frame, 0, Type(frame[typeAt]), le.Uint32(frame[idAt:]))
-}
-
 func TestReaderRules(t *testing.T) {
 	ping := AppendEmpty(nil, TPing, 0)
 	credit := AppendCredit(nil, 7, 1000)

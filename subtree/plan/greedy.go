@@ -183,14 +183,14 @@ func (g *greedy) spread(v uint32, items []item) (n uint32, weight uint64) {
 	if !g.record {
 		return 0, 0
 	}
-	at := len(g.pieces)
+	at, pathLen := len(g.pieces), len(g.f.name(v))
 	for i := range parts {
 		g.pieces = append(g.pieces, piece{refs: []ref{{v, uint16(i), uint16(parts), refPart}}})
 	}
 	for _, it := range items {
 		i := 0
 		if it.ref.kind == refTree {
-			i = part(g.f.below(v, it.ref.node), parts)
+			i = part(g.f.name(it.ref.node)[pathLen:], parts)
 		}
 		p := &g.pieces[at+i]
 		p.topics, p.weight = p.topics+it.topics, p.weight+it.weight

@@ -78,13 +78,22 @@ func (p *Plan) StoreOf(name string) int {
 	if !holds(p.partition, name) {
 		return -1
 	}
+	return p.lookup(name, len(name), true)
+}
+
+// inherited is where a path of the partition, but not the partition's own, would go without rules of its own.
+func (p *Plan) inherited(path string) int { return p.lookup(path, len(path)-1, false) }
+
+// lookup applies the longest rule whose path is at most most bytes long; Exact rules only if exact.
+func (p *Plan) lookup(name string, most int, exact bool) int {
 	var best *slot
 	end := 0
+	most = min(most, p.index.longest)
 	h := uint64(fnvOffset)
-	for i := len(p.partition); ; i++ {
+	for i := len(p.partition); i <= most; i++ {
 		if i == len(name) || name[i] == '/' {
 			if s := p.index.find(name[:i], h); s != nil {
-				if i == len(name) && s.exact >= 0 {
+				if exact && i == len(name) && s.exact >= 0 {
 					return s.exact
 				}
 				if len(s.below) > 0 {
@@ -92,10 +101,9 @@ func (p *Plan) StoreOf(name string) int {
 				}
 			}
 		}
-		if i >= min(len(name), p.index.longest) {
-			break
+		if i < most {
+			h = (h ^ uint64(name[i])) * fnvPrime
 		}
-		h = (h ^ uint64(name[i])) * fnvPrime
 	}
 	return pick(best.below, name[end:])
 }

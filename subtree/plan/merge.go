@@ -8,10 +8,11 @@ import (
 
 // merger joins pieces of one partition into at most k stores at the least cost.
 //
-// Sorted by weight per topic, the best stores are runs of pieces: if two stores cross in that order, exchanging topics
-// makes one of them cheaper. The cost of a run satisfies the quadrangle inequality, so that the best end of a shorter
-// prefix is never to the right of a longer one's; each of the k rounds is then solved by divide and conquer in
-// O(n log n) (Yao 1980; the clustering is that of Wang and Song's "Ckmeans.1d.dp", with another cost).
+// Sorted by weight per topic, single topics are best stored in runs: where two stores cross in that order, exchanging
+// topics makes one of them cheaper. Pieces of several topics cannot be cut, so for them the best runs are only close to
+// the best of all groupings. The cost of a run satisfies the quadrangle inequality, so that the last run of a shorter
+// prefix never begins to the right of a longer one's; each of the k rounds is then solved by divide and conquer in
+// O(n log n) (Yao 1980; one-dimensional clustering as in Wang and Song's Ckmeans.1d.dp, 2011, with another cost).
 type merger struct {
 	pieces  []piece
 	weights []uint64 // prefix sums over pieces

@@ -13,28 +13,57 @@ type volume struct {
 
 // eachTopic calls visit with every topic at or below v, and its own weight.
 func (f *forest) eachTopic(v uint32, visit func(v uint32, weight uint64)) {
-	n, weight := f.topics[v], f.weight[v]
-	kids := f.kids[f.first[v]:f.first[v+1]]
-	for _, k := range kids {
-		n, weight = n-k.topics, weight-k.weight
+	if own := f.own(v); own.topics > 0 {
+		visit(v, own.weight)
 	}
-	if n > 0 {
-		visit(v, weight)
-	}
-	for _, k := range kids {
+	for _, k := range f.kids[f.first[v]:f.first[v+1]] {
 		f.eachTopic(k.node, visit)
 	}
 }
 
-// volumes tells what each store of a plan holds by now.
+// volumes tells what each store of a plan holds by now. It visits the rules, and children only where a rule spreads them.
 func (f *forest) volumes(root uint32, p *Plan) []volume {
 	list := make([]volume, p.Len())
-	f.eachTopic(root, func(v uint32, weight uint64) {
-		s := &list[p.StoreOf(f.name(v))]
-		s.topics, s.weight = s.topics+1, s.weight+weight
-	})
+	for _, r := range p.rules {
+		id, ok := f.names.Lookup(r.Path)
+		if !ok || int(id) >= len(f.topics) {
+			continue
+		}
+		v := uint32(id)
+		all := volume{f.topics[v], f.weight[v]}
+		own := f.own(v)
+		switch {
+		case r.Kind == Exact:
+			list[p.lookup(r.Path, len(r.Path), false)].sub(own)
+			list[r.Stores[0]].add(own)
+			continue
+		case v != root:
+			list[p.inherited(r.Path)].sub(all)
+		}
+		if r.Kind == Subtree {
+			list[r.Stores[0]].add(all)
+			continue
+		}
+		list[r.Stores[0]].add(own)
+		for _, k := range f.kids[f.first[v]:f.first[v+1]] {
+			list[pick(r.Stores, f.name(k.node)[len(r.Path):])].add(volume{k.topics, k.weight})
+		}
+	}
 	return list
 }
+
+// own is the volume of v's own topic.
+func (f *forest) own(v uint32) volume {
+	own := volume{f.topics[v], f.weight[v]}
+	for _, k := range f.kids[f.first[v]:f.first[v+1]] {
+		own.sub(volume{k.topics, k.weight})
+	}
+	return own
+}
+
+// sub may wrap around when the rule that gave comes later; the sum is right in the end.
+func (s *volume) add(v volume) { s.topics, s.weight = s.topics+v.topics, s.weight+v.weight }
+func (s *volume) sub(v volume) { s.topics, s.weight = s.topics-v.topics, s.weight-v.weight }
 
 // totalCost is what reading every topic of a partition once costs.
 func totalCost(stores []volume) (total uint64) {

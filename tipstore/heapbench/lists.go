@@ -8,13 +8,16 @@ import (
 // none ends each list. It is above every key.
 const none = ^uint64(0)
 
+// keyEnd is above the keys of all lists.
+const keyEnd = 1 << 40
+
 // Lists are ascending lists of keys, as dense as the tip's: all keys in one array, each list ended by none.
 type Lists struct {
 	keys   []uint64
 	starts []uint32 // places of the lists' first keys
 }
 
-// NewLists copies ascending lists of keys, each below 1<<40.
+// NewLists copies ascending lists of keys, each below keyEnd.
 func NewLists(lists [][]uint64) *Lists {
 	l := new(Lists)
 	for _, keys := range lists {

@@ -26,7 +26,7 @@ var mergers = [...]struct {
 	{"generic", func() Merger { return newGeneric() }},
 	{"binary", func() Merger { return new(binary) }},
 	{"quaternary", func() Merger { return new(quaternary) }},
-	{"packed", func() Merger { return new(packed) }},
+	{"loser-plain", func() Merger { return new(loserPlain) }},
 	{Shipped, func() Merger { return new(shipped) }},
 }
 

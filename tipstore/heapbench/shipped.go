@@ -12,7 +12,7 @@ type shipped struct {
 func (m *shipped) Reset(l *Lists) {
 	m.reset(l)
 	m.first = m.firsts(m.first[:0])
-	m.tree.Reset(len(m.first))
+	m.tree.Reset(len(m.first), 0, keyEnd)
 	for _, it := range m.first {
 		m.tree.Add(it.key, it.id)
 	}

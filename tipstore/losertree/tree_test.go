@@ -8,9 +8,9 @@ import (
 )
 
 // merge drains the lists through a tree and checks that each key comes with its list's id.
-func merge(t *rapid.T, tree *Tree, lists [][]uint64) (merged []uint64) {
+func merge(t *rapid.T, tree *Tree, lists [][]uint64, low uint64) (merged []uint64) {
 	rest := slices.Clone(lists)
-	tree.Reset(len(lists))
+	tree.Reset(len(lists), low, low+301)
 	for i, l := range lists {
 		if len(l) > 0 {
 			tree.Add(l[0], uint32(1000+i))
@@ -38,23 +38,37 @@ func TestAgainstSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tree Tree
 		for range 3 {
-			lists := rapid.SliceOfN(rapid.SliceOfN(rapid.Uint64Range(0, 300), 0, 20), 0, 40).Draw(t, "lists")
+			low := rapid.SampledFrom([]uint64{0, 1 << 40, ^uint64(0) - 400}).Draw(t, "low")
+			lists := rapid.SliceOfN(rapid.SliceOfN(rapid.Uint64Range(low, low+300), 0, 20), 0, 40).Draw(t, "lists")
 			for _, l := range lists {
 				slices.Sort(l)
 			}
 			want := slices.Concat(lists...)
 			slices.Sort(want)
-			if got := merge(t, &tree, lists); !slices.Equal(got, want) {
+			if got := merge(t, &tree, lists, low); !slices.Equal(got, want) {
 				t.Fatalf("merged %v, want %v", got, want)
 			}
 		}
 	})
 }
 
+func TestKeysTooFarApart(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("keys and leaves that do not fit a word were accepted")
+		}
+	}()
+	var tree Tree
+	tree.Reset(2, 0, 1<<63)
+	tree.Add(0, 0)
+	tree.Add(1, 1)
+	tree.Build()
+}
+
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	var tree Tree
 	round := func() {
-		tree.Reset(5)
+		tree.Reset(5, 0, 200)
 		for i := range uint64(5) {
 			tree.Add(10*i, uint32(i))
 		}

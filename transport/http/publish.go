@@ -77,7 +77,6 @@ type publication struct {
 	names   []string
 	// refs: what a topic's name stands for in the batch; an id, or record.NewTopic|index into names.
 	refs map[string]uint32
-	buf  []byte
 	line int
 }
 
