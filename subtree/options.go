@@ -54,18 +54,3 @@ func (l *Limit) normalise() {
 		l.Scan = DefaultScanBytes
 	}
 }
-
-// View is one read's result. The bytes are the View's own: they must not be changed and are valid until the next read
-// into it or Release.
-type View struct {
-	Parts       [][]byte // whole padded records in seq order, as in the ring; empty or one piece
-	Count       int      // records in Parts
-	Bytes       int      // sum of Parts
-	First, Last uint64   // seqs of the first and last record; 0 if there is none
-	Scanned     uint64   // every match at or below has now been returned
-
-	buf []byte
-}
-
-// Release lets go of the bytes. Calling it again, or on a View that was never filled, does nothing.
-func (v *View) Release() { *v = View{} }

@@ -1,0 +1,364 @@
+package subtree
+
+import (
+	"math/bits"
+
+	"github.com/cantus-bus/cantus/internal/topic"
+)
+
+const (
+	// minShare is the least that a source may hold of decoded records, in bytes, whatever the budget.
+	minShare = 4 << 10
+	// readAhead bounds what all sources of a merge together ask the system to read before it is needed, in stored bytes;
+	// one asks for minAhead to maxAhead.
+	readAhead = 16 << 20
+	minAhead  = 32 << 10
+	maxAhead  = 2 << 20
+	// maxSpare bounds the buffers of blockBytes that wait for their next use.
+	maxSpare = 16
+)
+
+// source is one section that a merge reads.
+//
+// Invariant: buf[pos:] are the source's next records, none left out. If it is empty the next record is the first that is
+// wanted in the raw bytes of block from off on, or in a later block; the source's key in the queue is at or below its seq.
+type source struct {
+	sec    *section
+	want   blockSet // nil: every block is wanted
+	filter bool     // records are shown to the matcher
+	placed bool     // block was looked up
+	block  uint32
+	off    uint32
+	ahead  uint32 // blocks below were asked for
+	buf    []byte
+	pos    int
+}
+
+// merge reads the wanted records of one file's sections in seq order.
+//
+// Invariant: held is the sum of the sources' buffers' capacities.
+type merge struct {
+	reader
+	f       *file
+	m       *topic.Matcher // nil: every record is wanted
+	next    uint64         // records below are not wanted
+	sources []source
+	queue   queue
+	budget  int
+	held    int
+	share   int
+	raw     []byte
+	spare   [][]byte // buffers of blockBytes
+}
+
+// begin prepares to read from next on; sources were added.
+func (g *merge) begin(f *file, m *topic.Matcher, next uint64) {
+	g.f, g.m, g.next = f, m, next
+	g.queue.items = g.queue.items[:0]
+	g.share = blockBytes
+	if n := len(g.sources); n > 0 {
+		g.share = min(blockBytes, max(minShare, g.budget/2/n))
+	}
+	for i := range g.sources {
+		s := g.sources[i].sec
+		g.queue.items = append(g.queue.items, queued{max(s.first, next), uint32(i)})
+	}
+	g.queue.init()
+	g.stats.Files++
+	g.announce()
+}
+
+// announce asks the system for what each source reads first.
+func (g *merge) announce() {
+	for i := range g.sources {
+		s := &g.sources[i]
+		g.f.handle.Prefetch(int64(s.sec.table), int64(min(tableSize(s.sec.blocks), tablePageSize)))
+		if s.want == nil && s.sec.first >= g.next {
+			g.f.handle.Prefetch(int64(s.sec.data), int64(min(s.sec.dataSize, blockBytes)))
+		}
+	}
+}
+
+// reset drops the sources.
+func (g *merge) reset() {
+	for i := range g.sources {
+		g.giveBack(&g.sources[i])
+	}
+	clear(g.sources)
+	g.sources = g.sources[:0]
+	g.queue.items = g.queue.items[:0]
+	g.f = nil
+}
+
+// free lets go of all memory.
+func (g *merge) free() {
+	g.reset()
+	g.sources, g.queue.items, g.raw, g.spare, g.buf = nil, nil, nil, nil, nil
+}
+
+// head returns records that come next, all of one source, and a seq: those at or below it may be consumed before head is
+// asked again. No records: there are none any more.
+func (g *merge) head() (records []byte, bound uint64, err error) {
+	for !g.queue.empty() {
+		s := &g.sources[g.queue.items[0].src]
+		if s.pos < len(s.buf) {
+			// No other source has this seq, even if another's key is as low: keys may be too low, buffered ones are exact.
+			return s.buf[s.pos:], max(g.queue.items[0].key, g.queue.second()-1), nil
+		}
+		if err := g.load(s); err != nil {
+			return nil, 0, err
+		}
+	}
+	return nil, 0, nil
+}
+
+// low is a seq that no record to come is below; end if none comes.
+func (g *merge) low() uint64 {
+	if g.queue.empty() {
+		return end
+	}
+	return g.queue.items[0].key
+}
+
+// consume takes n bytes of what head returned: whole records, at least one, the last with a seq.
+func (g *merge) consume(n int, last uint64) {
+	s := &g.sources[g.queue.items[0].src]
+	s.pos += n
+	if s.pos < len(s.buf) {
+		g.queue.replace(seqOf(s.buf[s.pos:]))
+		return
+	}
+	if cap(s.buf) > blockBytes {
+		g.giveBack(s) // a large record's
+	}
+	g.queue.replace(last + 1)
+}
+
+// load fills the buffer of the first source, or moves its key up, or removes it when nothing is left.
+func (g *merge) load(s *source) error {
+	row, err := g.locate(s)
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		g.giveBack(s)
+		g.queue.pop()
+		return nil
+	}
+	if row.first > g.queue.second() {
+		g.giveBack(s)
+		g.queue.replace(row.first)
+		return nil
+	}
+	if err := g.lookAhead(s); err != nil {
+		return err
+	}
+	return g.fill(s, row)
+}
+
+// locate finds the block that the source reads next; nil: there is none.
+func (g *merge) locate(s *source) (*blockRow, error) {
+	if !s.placed {
+		if s.sec.first < g.next {
+			block, err := g.seek(g.f, s.sec, g.next)
+			if err != nil {
+				return nil, err
+			}
+			s.block = block
+		}
+		s.placed = true
+	}
+	if s.want != nil {
+		next := s.want.next(s.block)
+		g.stats.BlocksSkipped += uint64(min(next, s.sec.blocks) - min(s.block, s.sec.blocks))
+		s.block = next
+	}
+	if s.block >= s.sec.blocks {
+		return nil, nil
+	}
+	return g.row(g.f, s.sec, s.block)
+}
+
+// fill decodes a block and keeps what is wanted of it.
+func (g *merge) fill(s *source, row *blockRow) error {
+	room := g.room(s, int(row.raw))
+	if !s.filter && s.off == 0 && row.first >= g.next && int(row.raw) <= room {
+		return g.fillWhole(s, row)
+	}
+	raw, err := g.reader.block(g.f, row, g.raw)
+	if err != nil {
+		return err
+	}
+	g.raw = raw
+	g.take(s, min(room, blockBytes))
+	if cap(g.raw) > 2*blockBytes {
+		g.raw = nil
+	}
+	return nil
+}
+
+// room is how much the source may hold.
+func (g *merge) room(s *source, raw int) int {
+	if free := g.budget/2 - (g.held - cap(s.buf)); raw <= free {
+		return max(raw, g.share)
+	}
+	return g.share
+}
+
+func (g *merge) fillWhole(s *source, row *blockRow) error {
+	g.need(s, int(row.raw))
+	raw, err := g.reader.block(g.f, row, s.buf)
+	if err != nil {
+		s.buf = s.buf[:0]
+		return err
+	}
+	s.buf, s.pos = raw, 0
+	s.block++
+	g.queue.replace(row.first)
+	return nil
+}
+
+// take moves wanted records from g.raw into the source's empty buffer, as many as go into room. A record that is larger
+// goes in alone, if it is the merge's next.
+func (g *merge) take(s *source, room int) {
+	second := g.queue.second()
+	s.buf, s.pos = s.buf[:0], 0
+	off := int(s.off)
+	for off < len(g.raw) {
+		rec := g.raw[off:]
+		size, seq := sizeOf(rec), seqOf(rec)
+		if seq < g.next || s.filter && !g.m.Match(topicOf(rec)) {
+			off += size
+			continue
+		}
+		if len(s.buf)+size > room {
+			if len(s.buf) > 0 {
+				break
+			}
+			if seq > second {
+				s.off = uint32(off)
+				g.queue.replace(seq)
+				return
+			}
+		}
+		if len(s.buf)+size > cap(s.buf) {
+			g.need(s, max(size, min(room, len(g.raw)-off)))
+		}
+		s.buf = append(s.buf, rec[:size]...)
+		off += size
+		if len(s.buf) > room {
+			break
+		}
+	}
+	s.off = uint32(off)
+	if off == len(g.raw) {
+		s.block, s.off = s.block+1, 0
+	}
+	if len(s.buf) > 0 {
+		g.queue.replace(seqOf(s.buf))
+	}
+}
+
+// need gives the source's buffer a capacity, keeping what is in it.
+func (g *merge) need(s *source, size int) {
+	if cap(s.buf) >= size {
+		return
+	}
+	old := s.buf
+	g.giveBack(s)
+	if n := len(g.spare); size > blockBytes/2 && size <= blockBytes && n > 0 {
+		s.buf, g.spare = g.spare[n-1], g.spare[:n-1]
+	} else if size > blockBytes/2 && size <= blockBytes {
+		s.buf = make([]byte, 0, blockBytes)
+	} else {
+		s.buf = make([]byte, 0, size)
+	}
+	s.buf = append(s.buf, old...)
+	g.held += cap(s.buf)
+}
+
+// giveBack takes the buffer from a source.
+func (g *merge) giveBack(s *source) {
+	g.held -= cap(s.buf)
+	if cap(s.buf) == blockBytes && len(g.spare) < maxSpare {
+		g.spare = append(g.spare, s.buf[:0])
+	}
+	s.buf, s.pos = nil, 0
+}
+
+// lookAhead asks the system for the blocks that the source wants after this one.
+func (g *merge) lookAhead(s *source) error {
+	limit := min(maxAhead, max(minAhead, readAhead/len(g.sources)))
+	if s.ahead > s.block+1 && s.ahead < s.sec.blocks {
+		// Ask again only when half of what was asked for is used up.
+		here, err := g.row(g.f, s.sec, s.block)
+		if err != nil {
+			return err
+		}
+		there, err := g.row(g.f, s.sec, s.ahead)
+		if err != nil || there.offset-here.offset > uint64(limit/2) {
+			return err
+		}
+	}
+	asked, block := 0, max(s.ahead, s.block)
+	var from, to uint64
+	for asked < limit {
+		if s.want != nil {
+			block = s.want.next(block)
+		}
+		if block >= s.sec.blocks {
+			break
+		}
+		row, err := g.row(g.f, s.sec, block)
+		if err != nil {
+			return err
+		}
+		if row.offset != to {
+			if to > from {
+				g.f.handle.Prefetch(int64(from), int64(to-from))
+			}
+			from = row.offset
+		}
+		to = row.offset + uint64(row.stored)
+		asked += int(row.stored)
+		block++
+	}
+	if to > from {
+		g.f.handle.Prefetch(int64(from), int64(to-from))
+	}
+	s.ahead = block
+	return nil
+}
+
+// blockSet is a set of a section's blocks, a bit each.
+type blockSet []uint64
+
+func newBlockSet(blocks uint32) blockSet { return make(blockSet, (blocks+63)/64) }
+
+// add puts the blocks from first to last in.
+func (b blockSet) add(first, last uint32) {
+	for w := first / 64; w <= last/64; w++ {
+		mask := ^uint64(0)
+		if w == first/64 {
+			mask <<= first % 64
+		}
+		if w == last/64 {
+			mask &= ^uint64(0) >> (63 - last%64)
+		}
+		b[w] |= mask
+	}
+}
+
+// next is the first block of the set from one on; a number above all if there is none.
+func (b blockSet) next(block uint32) uint32 {
+	for w := block / 64; int(w) < len(b); w++ {
+		word := b[w]
+		if w == block/64 {
+			word &= ^uint64(0) << (block % 64)
+		}
+		if word != 0 {
+			return w*64 + uint32(bits.TrailingZeros64(word))
+		}
+	}
+	return ^uint32(0)
+}

@@ -1,0 +1,222 @@
+package subtree
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/internal/vfs"
+)
+
+// Store is the history of one stream: a folder of files and the manifest that names them. Every method may be called by
+// any goroutine between Open and Close. Seals and rewrites run one at a time each, beside each other and beside readers.
+//
+// Locks, in the order in which they are taken: sealing or rewriting, publishing, a file's opening, mu, the cache's.
+type Store struct {
+	fs    vfs.FS
+	dir   string
+	table *topic.Table
+	o     Options
+	cache *cache
+	views sync.Pool // of *[]byte: buffers of views
+
+	sealing   sync.Mutex // held by Seal
+	rewriting sync.Mutex // held by Rewrite
+	// publishing is held while the manifest changes. What mu.files holds changes only under both.
+	publishing sync.Mutex
+	edition    uint64 // at least that of the manifest on disk; guarded by publishing
+
+	mu struct {
+		sync.Mutex
+		files   []*file                  // in seq order, adjacent; the slice is replaced, never changed
+		idle    list.List                // of *file: open and without references, the one idle for longest in front
+		damaged map[string]*CorruptError // by file name
+		closed  bool
+	}
+}
+
+// Open reads the manifest of a folder, which it makes if there is none, and removes what a crash left. A file that is
+// missing or of another size than the manifest says does not keep the rest from being served: it is listed by Damaged, and
+// reads that need it fail. The topics of all files must be topics of t, though maybe not yet (see ErrTableBehind).
+func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
+	o.normalise()
+	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes)}
+	s.views.New = func() any { return new([]byte) }
+	s.mu.damaged = make(map[string]*CorruptError)
+	if err := fs.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
+	}
+	m, err := readManifest(fs, dir)
+	if err == nil && m == nil {
+		m, err = s.firstManifest()
+	}
+	if err == nil {
+		err = s.removeLeftovers(m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
+	}
+	s.edition = m.edition
+	for i := range m.files {
+		f := newFile(s, m.files[i])
+		if e := f.checkPresence(); e != nil {
+			s.mu.damaged[f.name] = e
+		}
+		s.mu.files = append(s.mu.files, f)
+	}
+	return s, nil
+}
+
+// firstManifest writes the manifest of an empty history, before there is any file. Files without one are somebody's
+// history: nothing is deleted then.
+func (s *Store) firstManifest() (*manifest, error) {
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, fileSuffix) {
+			return nil, &CorruptError{Op: "open", File: manifestName, Rule: "the manifest is missing, but there is " + name + ": put it back, or move the files away"}
+		}
+	}
+	m := &manifest{edition: 1}
+	return m, writeManifest(s.fs, s.dir, m)
+}
+
+// removeLeftovers removes what an operation left that a crash ended: temporary files, and files that did not get into the
+// manifest or have left it.
+func (s *Store) removeLeftovers(m *manifest) error {
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return err
+	}
+	keep := make(map[string]bool, len(m.files))
+	for i := range m.files {
+		keep[m.files[i].Name()] = true
+	}
+	for _, name := range names {
+		if keep[name] || !strings.HasSuffix(name, tempSuffix) && !isFileName(name) {
+			continue
+		}
+		if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isFileName tells whether Meta.Name could be name.
+func isFileName(name string) bool {
+	for _, kind := range []Kind{KindWindow, KindGeneration} {
+		var n uint64
+		if _, err := fmt.Sscanf(name, string(kind.String()[0])+"-%d"+fileSuffix, &n); err == nil && fileName(kind, n) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Close closes the files. No other method may be running or be called any more.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return nil
+	}
+	s.mu.closed = true
+	var errs []error
+	for _, f := range s.mu.files {
+		errs = append(errs, f.closeHandle())
+	}
+	s.mu.idle.Init()
+	return errors.Join(errs...)
+}
+
+// Files lists the files in seq order.
+func (s *Store) Files() []Meta {
+	files := s.snapshot()
+	list := make([]Meta, len(files))
+	for i, f := range files {
+		list[i] = f.meta
+	}
+	return list
+}
+
+// snapshot is the files of now.
+func (s *Store) snapshot() []*file {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.files
+}
+
+// Damaged lists the files that failed a check since Open, one error each, in order of their names.
+func (s *Store) Damaged() []*CorruptError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*CorruptError, 0, len(s.mu.damaged))
+	for _, e := range s.mu.damaged {
+		list = append(list, e)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].File < list[j].File })
+	return list
+}
+
+// noteDamage keeps an error for Damaged if it is a CorruptError, and returns it.
+func (s *Store) noteDamage(err error) error {
+	var e *CorruptError
+	if errors.As(err, &e) {
+		s.mu.Lock()
+		if s.mu.damaged[e.File] == nil {
+			s.mu.damaged[e.File] = e
+		}
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// Bounds are the oldest and the newest seq of history; last is first-1 if it is empty, (1, 0) in the beginning.
+func (s *Store) Bounds() (first, last uint64) {
+	files := s.snapshot()
+	if len(files) == 0 {
+		return 1, 0
+	}
+	return files[0].meta.FirstSeq, files[len(files)-1].meta.LastSeq
+}
+
+// Windows are the oldest and the newest window; (1, 0) if there is none.
+func (s *Store) Windows() (first, last uint64) {
+	files := s.snapshot()
+	if len(files) == 0 {
+		return 1, 0
+	}
+	return files[0].meta.FirstWindow, files[len(files)-1].meta.LastWindow
+}
+
+// replace writes a manifest in which added stands in the place of the files [from, to), and makes it the Store's. The
+// files that leave are removed when nobody reads them.
+func (s *Store) replace(from, to int, added *file) error {
+	files := s.snapshot() // cannot change: publishing is held
+	next := make([]*file, 0, len(files)+1)
+	next = append(append(append(next, files[:from]...), added), files[to:]...)
+	m := manifest{edition: s.edition + 1}
+	for _, f := range next {
+		m.files = append(m.files, f.meta)
+	}
+	// If the rename happened but the folder's sync failed, the disk may say either. A later write must differ from both.
+	s.edition++
+	if err := writeManifest(s.fs, s.dir, &m); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.mu.files = next
+	s.mu.Unlock()
+	for _, f := range files[from:to] {
+		s.retire(f, f.name != added.name)
+	}
+	return nil
+}
