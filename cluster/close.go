@@ -34,6 +34,7 @@ func (n *Node) shutdown(graceful bool) error {
 	}
 	n.intake()
 	n.proposing.Wait()
+	n.stream.Retire() // before raft: its apply may wait for the archiver
 	if graceful {
 		n.stepDown()
 		errs = append(errs, n.gossip.stop(true))

@@ -56,6 +56,8 @@ func (n *Node) beginLeadership() *leadership {
 		}
 	})
 	l.tasks.Go(func() { n.expireProducers(ctx) })
+	l.tasks.Go(func() { n.configureWindows(ctx) })
+	l.tasks.Go(func() { n.keepPlans(ctx) })
 	l.tasks.Go(func() { n.runAutopilot(ctx) })
 	return l
 }

@@ -94,6 +94,9 @@ func (m *metrics) observe(n *Node) {
 	gauge("gossip_alive_members", "Other nodes that gossip sees alive.", func() float64 { return float64(len(n.gossip.alive())) })
 	gauge("disk_low", "1 while publishes are refused for want of disk space.", func() float64 { return flag(n.diskLow.Load()) })
 	m.observeTip(n)
+	if n.stream.history != nil {
+		m.observeHistory(n.stream)
+	}
 }
 
 func (m *metrics) observeTip(n *Node) {
@@ -105,7 +108,30 @@ func (m *metrics) observeTip(n *Node) {
 	gauge("ring_bytes", "Size of the ring.", func() float64 { return float64(stats().RingBytes) })
 	gauge("used_bytes", "Bytes of the ring in use.", func() float64 { return float64(stats().UsedBytes) })
 	gauge("index_bytes", "Memory of the partition index.", func() float64 { return float64(stats().IndexBytes) })
+	gauge("held_chunks", "Chunks beyond the ring's size that wait to be archived.", func() float64 { return float64(stats().HeldChunks) })
+	gauge("floor_wait_seconds", "Time that applying has waited for the archiver, in all.", func() float64 { return stats().FloorWaited.Seconds() })
 	gauge("watches", "Sleeping readers' watches.", func() float64 { return float64(stats().Watches) })
+}
+
+func (m *metrics) observeHistory(s *Stream) {
+	gauge := func(name, help string, f func() float64) {
+		keep(m, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cantus_history_" + name, Help: help}, f))
+	}
+	counter := func(name, help string, f func() uint64) {
+		keep(m, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "cantus_history_" + name, Help: help}, func() float64 { return float64(f()) }))
+	}
+	h, status := s.history, func() *HistoryStatus { return s.HistoryStatus() }
+	gauge("first_seq", "Oldest seq in history.", func() float64 { return float64(status().FirstSeq) })
+	gauge("last_seq", "Newest seq in history.", func() float64 { return float64(status().LastSeq) })
+	gauge("files", "Files of history.", func() float64 { return float64(status().Files) })
+	gauge("bytes", "Bytes of these files.", func() float64 { return float64(status().Bytes) })
+	gauge("damaged_files", "Files of history that failed a check.", func() float64 { return float64(len(status().Damaged)) })
+	gauge("pending_windows", "Windows sealed by the log that are not archived here.", func() float64 { return float64(status().PendingWindows) })
+	gauge("pending_generations", "Generations planned that are not written here.", func() float64 { return float64(status().PendingGenerations) })
+	counter("archive_errors_total", "Attempts to archive a window that failed.", h.archiver.problem.count.Load)
+	counter("rewrite_errors_total", "Passes of rewriting into stores that failed.", h.rewriter.problem.count.Load)
+	counter("read_messages_total", "Messages that readers got from history.", h.pastMessages.Load)
+	counter("tip_read_messages_total", "Messages that readers got from the tip.", h.tipMessages.Load)
 }
 
 func flag(b bool) float64 {

@@ -42,6 +42,8 @@ type Node struct {
 	diskLow    atomic.Bool
 	kicks      chan struct{} // capacity 1: housekeeping is due
 
+	planning chan struct{} // capacity 1: full while a plan is made
+
 	readyAt  atomic.Uint64 // index to be applied before the node is ready; 0: not known yet; set once
 	caughtUp atomic.Bool   // readyAt was reached; never false again
 
@@ -94,7 +96,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	}
 	n := &Node{
 		opts: o, log: o.Logger.With("node", o.Name), started: time.Now(), metrics: newMetrics(o.Registry), folder: f, stream: stream,
-		notify: make(chan bool, 16), kicks: make(chan struct{}, 1), raftDown: make(chan struct{}),
+		notify: make(chan bool, 16), kicks: make(chan struct{}, 1), planning: make(chan struct{}, 1), raftDown: make(chan struct{}),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.failure.ch = make(chan struct{})
@@ -144,7 +146,7 @@ func (n *Node) run() {
 	n.intake = cancel
 	n.proposing.Go(func() { n.proposer.run(intake) })
 	for _, loop := range []func(context.Context){
-		n.guard.watch, n.watchDisk, n.keepTopology, n.observeRaft, n.keepLink, n.housekeep, n.gossip.serve,
+		n.guard.watch, n.watchDisk, n.keepTopology, n.observeRaft, n.keepLink, n.housekeep, n.gossip.serve, n.watchHistory,
 		func(ctx context.Context) { n.gossip.keepJoined(ctx, n.opts.Join) },
 	} {
 		n.loops.Go(func() { loop(n.ctx) })
@@ -193,6 +195,15 @@ func (n *Node) foreignCluster(err error) {
 		return
 	}
 	n.fail(err)
+}
+
+// watchHistory fails the node when its history is another stream's.
+func (n *Node) watchHistory(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case err := <-n.stream.Failed():
+		n.fail(err)
+	}
 }
 
 // settle gives an applied entry's results to the session that proposed it.

@@ -3,13 +3,18 @@ package cluster
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/subtree/plan"
 )
+
+// historyDir is the folder in the data folder that holds history.
+const historyDir = "history"
 
 // Log stores that Options.LogStore names.
 const (
@@ -31,6 +36,9 @@ const (
 	DefaultStabilization    = 10 * time.Second
 	DefaultCleanupDeadAfter = 72 * time.Hour
 	DefaultExpireInterval   = time.Hour
+
+	DefaultPlanWindows        = 8
+	DefaultStoresPerPartition = plan.DefaultBudget
 )
 
 // Options of a node. The zero value of each field means its default, where one is named.
@@ -49,6 +57,10 @@ type Options struct {
 	GossipKey                []byte // 16, 24 or 32 bytes: gossip is encrypted; nil: it is not
 
 	Stream StreamOptions
+
+	// History is what this node asks for while it leads: what is decided there holds on all nodes. Whether a node keeps history
+	// itself is Stream.History.
+	History HistoryPolicy
 
 	LogStore        string        // LogStoreBolt (default) or LogStoreMemory (tests: loses votes and log at Close)
 	Codec           record.Codec  // of entries; the zero value means S2
@@ -74,6 +86,21 @@ type Options struct {
 	FreeBytes func(dir string) (int64, error)
 
 	wrapStores func(stores) stores // tests put faults between raft and its stores
+}
+
+// HistoryPolicy is how a leader cuts and splits history.
+type HistoryPolicy struct {
+	// A window is sealed at WindowBytes of records, WindowCount messages or WindowAge, whichever comes first; 0 leaves what is in
+	// force, which is 64 MiB, 1 Mi messages and 10 minutes in the beginning.
+	WindowBytes, WindowCount uint64
+	WindowAge                time.Duration
+	// PlanWindows is how many windows sealed since the last plan make the next. 0: DefaultPlanWindows; negative: the leader plans
+	// only when asked to.
+	PlanWindows int
+	// StoresPerPartition is how many stores each partition brings to the budget that all share. 0: DefaultStoresPerPartition.
+	StoresPerPartition int
+	// MinStoreBytes is a volume that is never split further. 0: DefaultMinStoreBytes.
+	MinStoreBytes uint64
 }
 
 func setDefault[T comparable](p *T, def T) {
@@ -102,6 +129,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.CleanupDeadAfter, DefaultCleanupDeadAfter)
 	setDefault(&o.ExpireInterval, DefaultExpireInterval)
 	setDefault(&o.Version, "dev")
+	setDefault(&o.History.PlanWindows, DefaultPlanWindows)
+	setDefault(&o.History.StoresPerPartition, DefaultStoresPerPartition)
+	setDefault(&o.History.MinStoreBytes, DefaultMinStoreBytes)
 	if o.Uncompressed {
 		o.Codec = record.CodecNone
 	}
@@ -110,6 +140,14 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FreeBytes == nil {
 		o.FreeBytes = freeBytes
+	}
+	if o.Stream.History != nil {
+		h := *o.Stream.History
+		setDefault(&h.Dir, filepath.Join(o.DataDir, historyDir))
+		if h.Logger == nil {
+			h.Logger = o.Logger.Named("history")
+		}
+		o.Stream.History = &h
 	}
 	return o
 }
@@ -136,6 +174,12 @@ func (o Options) validate() error {
 	}
 	if o.EntriesInflight < 1 || o.EntriesInflight > maxAppendEntries {
 		return fmt.Errorf("cluster: options: EntriesInflight %d is outside 1..%d", o.EntriesInflight, maxAppendEntries)
+	}
+	if n := o.History.StoresPerPartition; n < 1 || n > plan.MaxStores {
+		return fmt.Errorf("cluster: options: History.StoresPerPartition %d is outside 1..%d", n, plan.MaxStores)
+	}
+	if o.History.WindowAge < 0 {
+		return fmt.Errorf("cluster: options: History.WindowAge %v is negative", o.History.WindowAge)
 	}
 	for name, addr := range map[string]string{"RaftListen": o.RaftListen, "GossipListen": o.GossipListen} {
 		if err := o.validateListen(name, addr); err != nil {

@@ -2,14 +2,16 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/wire"
+	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/tipstore"
 )
 
-// maxRestarts bounds how often one Read follows a tip that moves away under a position that may still float.
+// maxRestarts bounds how often one Read follows a stream whose oldest messages go under a position that may still float.
 const maxRestarts = 16
 
 // ReaderOptions say what to read and from where.
@@ -24,31 +26,41 @@ type ReaderOptions struct {
 //
 // Its promise: Read returns every match from Next on, once, in seq order, and Position never passes a match that was not
 // returned. So all matches up to Head have been returned as soon as Position() >= Head(), and that moment is "caught up".
+// Where the records come from, history or the tip, shows only in Sources.
 type Reader struct {
 	stream  *Stream
 	matcher *topic.Matcher
-	cursor  *tipstore.Cursor
 	watch   *tipstore.Watch // nil: no Wake was given
 
-	head uint64 // newest seq at opening. Constant
-	next uint64 // the seq the cursor was last placed at: nothing before it may come
+	// Invariant: exactly one of tip and past is not nil, and its first record is the first match after position.
+	tip      *tipstore.Cursor
+	past     *subtree.Cursor
+	position uint64 // every match from next to it was returned
 
-	// floating: the start is "the oldest that is kept" or a time, and nothing has been looked at: if the tip drops the place
+	head uint64 // newest seq at opening. Constant
+	next uint64 // where the reader was last placed: nothing before it may come
+
+	// floating: the start is "the oldest that is kept" or a time, and nothing has been looked at: if the oldest is dropped
 	// meanwhile, the start moves up with it. Once false it stays false.
 	floating bool
 	// notBefore is a start time that no message had reached when last looked at; 0: none. While it is set, floating is true.
 	notBefore int64
+
+	sources Sources
 }
+
+// Sources count the messages that a Reader got from history and from the tip.
+type Sources struct{ History, Tip uint64 }
 
 // OpenReader places a reader. The head is taken before the place, so a message that comes in between counts as new, never as
 // missed. The error is a *tipstore.GoneError if a StartSeq is older than what is kept.
 func (s *Stream) OpenReader(o ReaderOptions) (*Reader, error) {
-	first, head := s.tip.Bounds()
+	first, head := s.Bounds()
 	r := &Reader{stream: s, matcher: topic.NewMatcher(s.table, o.Filters), head: head}
 	if err := r.place(o, first); err != nil {
 		return nil, err
 	}
-	r.cursor = s.tip.NewCursor(r.matcher, r.next)
+	r.seek(r.next)
 	if o.Wake != nil {
 		r.watch = s.tip.NewWatch(o.Filters, o.Wake)
 	}
@@ -66,10 +78,10 @@ func (r *Reader) place(o ReaderOptions, first uint64) error {
 	case o.Start == wire.StartSeq && o.Value > 0:
 		return &tipstore.GoneError{Wanted: o.Value, Oldest: first}
 	case o.Start == wire.StartTime:
-		r.placeAtTime(int64(min(o.Value, math.MaxInt64)))
+		return r.placeAtTime(int64(min(o.Value, math.MaxInt64)))
 	case o.Start == wire.StartAgo:
 		newest := r.stream.machine.LastMessageTime()
-		r.placeAtTime(newest - int64(min(o.Value, uint64(max(newest, 0)))))
+		return r.placeAtTime(newest - int64(min(o.Value, uint64(max(newest, 0)))))
 	default: // StartFirst, and StartSeq 0
 		r.next, r.floating = first, true
 	}
@@ -78,7 +90,7 @@ func (r *Reader) place(o ReaderOptions, first uint64) error {
 
 // placeAtTime finds the first message that is not before t. If there is none yet, everything visible is passed over and t stays
 // wanted: messages that are still before it may come.
-func (r *Reader) placeAtTime(t int64) {
+func (r *Reader) placeAtTime(t int64) error {
 	first, last := r.stream.tip.Bounds()
 	seq := r.stream.tip.SeqAtTime(t)
 	r.floating, r.notBefore = true, 0
@@ -87,6 +99,18 @@ func (r *Reader) placeAtTime(t int64) {
 		seq = last + 1
 	}
 	r.next = max(seq, first)
+	if r.next > first || r.stream.history == nil {
+		return nil
+	}
+	// All of the tip is at or after t: what is before the tip may be, too.
+	past, err := r.stream.history.store.SeqAtTime(t)
+	if err != nil {
+		return fmt.Errorf("cluster: open reader at a time: %w", err)
+	}
+	if past < r.next {
+		r.next, r.notBefore = past, 0
+	}
+	return nil
 }
 
 // Head is the newest seq at opening, 0 if the stream was empty.
@@ -97,40 +121,39 @@ func (r *Reader) Next() uint64 { return r.next }
 
 // Position is the seq up to which all matches were returned: resuming after it misses nothing and repeats nothing. It may be
 // beyond the stream's end if the start was.
-func (r *Reader) Position() uint64 { return max(r.next-1, r.cursor.Position()) }
+func (r *Reader) Position() uint64 { return r.position }
+
+// Sources tell where the messages came from so far.
+func (r *Reader) Sources() Sources { return r.sources }
 
 // Read fills v with the next matches, as tipstore.Cursor.Read: the caller releases v before it reads again or closes. The error
-// is a *tipstore.GoneError when the reader was so slow that its place has left the tip.
+// is a *tipstore.GoneError when what comes next is neither in the tip nor in history, or one of package subtree's when history
+// cannot be read; the position is as before then.
 func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 	if r.notBefore != 0 {
-		r.placeAtTime(r.notBefore)
+		if err := r.placeAtTime(r.notBefore); err != nil {
+			return err
+		}
+		r.seek(r.next)
 		if r.notBefore != 0 {
-			v.Release()
-			v.Count, v.Bytes, v.First, v.Last, v.Scanned = 0, 0, 0, 0, r.next-1
+			v.Borrow(tipstore.Records{Scanned: r.position})
 			return nil
 		}
-		r.replace(r.next)
 	}
-	err := r.cursor.Read(v, l)
+	err := r.readSomewhere(v, l)
 	for i := 0; err != nil && r.floating && i < maxRestarts; i++ {
 		var gone *tipstore.GoneError
 		if !errors.As(err, &gone) {
 			break
 		}
-		r.replace(gone.Oldest)
-		err = r.cursor.Read(v, l)
+		r.next = gone.Oldest
+		r.seek(r.next)
+		err = r.readSomewhere(v, l)
 	}
 	if err == nil {
 		r.floating = false
 	}
 	return err
-}
-
-// replace puts the cursor at next.
-func (r *Reader) replace(next uint64) {
-	r.cursor.Close()
-	r.next = next
-	r.cursor = r.stream.tip.NewCursor(r.matcher, next)
 }
 
 // Arm asks for one Wake. Arm, then Read until there is nothing more, then sleep until Wake: nothing that comes in between is
@@ -147,6 +170,6 @@ func (r *Reader) Close() {
 	if r.watch != nil {
 		r.watch.Close()
 	}
-	r.cursor.Close()
+	r.letGo()
 	r.stream.readers.Add(-1)
 }

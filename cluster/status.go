@@ -51,6 +51,8 @@ type Status struct {
 	AppliedSeq       uint64       `json:"applied_seq"`
 	Nodes            []NodeStatus `json:"nodes"`
 	FailureTolerance int          `json:"failure_tolerance"` // voters that may fail now without losing the quorum
+
+	History *HistoryStatus `json:"history,omitempty"` // of the node that answers; nil: it keeps none
 }
 
 // Status asks the other nodes for their positions, for a second at most.
@@ -69,6 +71,7 @@ func (n *Node) Status(ctx context.Context) Status {
 		ClusterID: n.ClusterID(), NodeID: n.NodeID(), Leader: string(leader), Term: n.raft.CurrentTerm(),
 		CommitIndex: own.Commit, AppliedIndex: own.Applied, FirstSeq: own.First, AppliedSeq: own.Seq,
 	}
+	s.History = n.stream.HistoryStatus()
 	s.Nodes = n.nodeStatuses(string(leader), answers)
 	s.judge(n.servers())
 	return s
@@ -187,7 +190,7 @@ func (s *Status) judge(servers []raft.Server) {
 // answer is this node's own position.
 func (n *Node) answer() answer {
 	m := n.stream.Machine()
-	first, _ := n.stream.Tip().Bounds()
+	first, _ := n.stream.Bounds()
 	a := answer{
 		Leader: n.isLeader(), Applied: n.positions.index.Load(), Seq: m.LastSeq(), First: first,
 		Last: n.raft.LastIndex(), LastTerm: n.lastTerm(), Commit: n.raft.CommitIndex(), ContactMS: -1,
@@ -218,6 +221,9 @@ func (n *Node) problem() string {
 	}
 	if slices.Contains(n.folder.identity().Removed, n.NodeID()) {
 		return "it was removed from the cluster and stays idle: empty its data folder to let it join as a new node"
+	}
+	if h := n.stream.history; h != nil {
+		return h.problem()
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -21,15 +22,18 @@ type StreamOptions struct {
 	Tip          tipstore.Options
 	MaxTopics    int // 0: DefaultMaxTopics
 	MaxProducers int // 0: DefaultMaxProducers
+
+	History *HistoryOptions // nil: nothing is kept beyond the tip
 }
 
-// Stream is one totally ordered stream on one node: the state machine, its topic table and the tip that readers read. Committed
-// entries go in, readers come out; there is no raft inside, so that tests and benchmarks can drive a stream by themselves, and
+// Stream is one totally ordered stream on one node: the state machine, its topic table, the tip that readers read, and what of the
+// stream lies on disk. Committed entries go in, readers come out; there is no raft inside, so that tests and benchmarks can drive a stream by themselves, and
 // nothing global, so that a process can hold several.
 type Stream struct {
 	table   *topic.Table
 	tip     *tipstore.Store
 	machine *fsm.Machine
+	history *history // nil: there is none
 
 	// readers is the number of Readers opened and not closed. Close refuses while it is not 0: a reader that outlived the tip would
 	// read memory that is no longer there.
@@ -49,8 +53,35 @@ func NewStream(o StreamOptions) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open the stream's tip: %w", err)
 	}
-	m := fsm.New(fsm.Options{Table: table, Log: tip, MaxProducers: o.MaxProducers})
-	return &Stream{table: table, tip: tip, machine: m}, nil
+	s := &Stream{table: table, tip: tip}
+	mo := fsm.Options{Table: table, Log: tip, MaxProducers: o.MaxProducers, CheckPlan: checkPlan}
+	if o.History != nil {
+		if s.history, err = openHistory(*o.History, table, tip); err != nil {
+			return nil, errors.Join(err, tip.Close())
+		}
+		mo.Sealed, mo.Planned = s.history.windowSealed, s.history.planned
+	}
+	s.machine = fsm.New(mo)
+	if s.history != nil {
+		s.history.start(s.machine)
+	}
+	return s, nil
+}
+
+// Retire ends the archiving, so that Apply waits for it no more. What is applied from now on may not reach history before the next
+// start. Close implies it; call it before waiting for whoever applies.
+func (s *Stream) Retire() {
+	if s.history != nil {
+		s.history.stop()
+	}
+}
+
+// Failed gets the error that makes history useless: its folder is not this stream's. nil if there is no history.
+func (s *Stream) Failed() <-chan error {
+	if s.history == nil {
+		return nil
+	}
+	return s.history.failed
 }
 
 // Close frees the tip's memory. Every Reader must have been closed and Apply must have returned; with readers still open it
@@ -59,7 +90,25 @@ func (s *Stream) Close() error {
 	if n := s.readers.Load(); n > 0 {
 		return fmt.Errorf("cluster: close the stream: %d readers are still open: close them first", n)
 	}
+	s.Retire()
+	if s.history != nil {
+		return errors.Join(s.history.store.Close(), s.tip.Close())
+	}
 	return s.tip.Close()
+}
+
+// Bounds are the oldest seq that can be read, from history or the tip, and the newest visible one; (1, 0) in the beginning. Any
+// goroutine.
+func (s *Stream) Bounds() (first, last uint64) {
+	first, last = s.tip.Bounds()
+	if s.history == nil {
+		return first, last
+	}
+	// Never before the log is replayed up to there: what was not applied is not visible.
+	if from, to := s.history.store.Bounds(); from <= to && from <= last {
+		first = min(first, from)
+	}
+	return first, last
 }
 
 // Apply feeds one committed entry and appends its results to dst, as fsm.Machine.Apply. One goroutine. An error is fatal for the

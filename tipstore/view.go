@@ -13,6 +13,28 @@ type View struct {
 	pins []pinned
 	own  []byte // holds the bytes when they were copied
 	open part   // last part, while it may grow
+	held Holder // what keeps borrowed bytes valid
+}
+
+// Holder keeps bytes valid until it is released.
+type Holder interface{ Release() }
+
+// Records are what a view can show of another origin than the ring. The fields are as the View's.
+type Records struct {
+	Parts       [][]byte
+	Count       int
+	Bytes       int
+	First, Last uint64
+	Scanned     uint64
+	Held        Holder // released with the view; nil: the bytes stay valid by themselves
+}
+
+// Borrow makes the view show what was read elsewhere, as if a read of the ring had returned it.
+func (v *View) Borrow(r Records) {
+	v.Release()
+	v.Parts = append(v.Parts, r.Parts...)
+	v.Count, v.Bytes, v.First, v.Last, v.Scanned = r.Count, r.Bytes, r.First, r.Last, r.Scanned
+	v.held = r.Held
 }
 
 // pinned is a chunk that the view keeps, by its number. Invariant: numbers ascend.
@@ -27,7 +49,7 @@ type part struct {
 	off, end int
 }
 
-// Release gives the bytes back to the ring. Calling it again, or on a View that was never filled, does nothing.
+// Release gives the bytes back to the ring, or to where they were borrowed. Calling it again, or on a View that was never filled, does nothing.
 func (v *View) Release() {
 	for _, p := range v.pins {
 		v.ring.unpin(p.chunk)
@@ -37,6 +59,10 @@ func (v *View) Release() {
 	clear(v.Parts)
 	v.Parts = v.Parts[:0]
 	v.open = part{}
+	if v.held != nil {
+		v.held.Release()
+		v.held = nil
+	}
 }
 
 // reset begins a read.

@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"sync/atomic"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/subtree"
+	"github.com/cantus-bus/cantus/tipstore"
+)
+
+// archiver writes sealed windows to disk, in order. Its goroutine is history's.
+//
+// Invariant: the tip holds every message above its floor, and the floor is never above what the folder holds whole.
+type archiver struct {
+	h       *history
+	kick    chan struct{}  // capacity 1: a window was sealed
+	before  []subtree.Meta // files that the folder had when it was opened: the log is replayed over them
+	done    atomic.Uint64  // windows looked at, this many from 1
+	problem trouble
+}
+
+// open sets the tip's floor by what the folder holds.
+func (a *archiver) open() {
+	a.before = a.h.store.Files()
+	a.h.tip.SetFloor(a.archived())
+}
+
+// archived is the last seq up to which no window is missing or damaged.
+func (a *archiver) archived() uint64 {
+	_, last := a.h.store.Bounds()
+	damaged := a.h.store.Damaged()
+	if len(damaged) == 0 {
+		return last
+	}
+	for _, m := range a.h.store.Files() {
+		hit := slices.ContainsFunc(damaged, func(e *subtree.CorruptError) bool { return e.File == m.Name() })
+		if hit && m.Kind == subtree.KindWindow {
+			return m.FirstSeq - 1
+		}
+	}
+	return last
+}
+
+// run follows the machine's windows until ctx ends.
+func (a *archiver) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		for windows := a.h.machine.Windows(); a.done.Load() < uint64(len(windows)); a.done.Add(1) {
+			w := windows[a.done.Load()]
+			if !a.archive(ctx, w) {
+				return
+			}
+			a.h.tip.SetFloor(max(w.LastSeq, a.archived()))
+			kick(a.h.rewriter.kick)
+		}
+		select {
+		case <-ctx.Done():
+		case <-a.kick:
+		}
+	}
+}
+
+// archive brings one window to disk, however long it takes. It is false when it must not go on.
+func (a *archiver) archive(ctx context.Context, w fsm.Window) bool {
+	if err := a.foreign(w); err != nil {
+		a.h.fail(err)
+		return false
+	}
+	for ctx.Err() == nil {
+		err := a.seal(w)
+		var gone *tipstore.GoneError
+		switch {
+		case err == nil:
+			a.problem.note(nil)
+			return true
+		case errors.As(err, &gone) && a.has(w):
+			// A damaged window that the tip no longer has: it is listed as damaged, and the rest can go on.
+			a.h.log.Error("a damaged window of history cannot be written again from the tip", "window", w.Number, "error", err)
+			return true
+		case errors.As(err, &gone) || errors.Is(err, subtree.ErrOutOfOrder):
+			a.h.fail(fmt.Errorf("archive window %d: %w", w.Number, err))
+			return false
+		}
+		a.problem.note(err)
+		a.problem.pause(ctx, &a.h.o)
+	}
+	return false
+}
+
+// foreign tells whether the folder had a window of this number with other bounds: then it is not this stream's history.
+func (a *archiver) foreign(w fsm.Window) error {
+	i := sort.Search(len(a.before), func(i int) bool { return a.before[i].LastWindow >= w.Number })
+	if i == len(a.before) || a.before[i].FirstWindow > w.Number {
+		return nil
+	}
+	m := &a.before[i]
+	if w.FirstSeq < m.FirstSeq || w.LastSeq > m.LastSeq ||
+		w.Number == m.FirstWindow && w.FirstSeq != m.FirstSeq || w.Number == m.LastWindow && w.LastSeq != m.LastSeq {
+		return fmt.Errorf("history in %s is not this stream's: the log seals window %d at seqs %d to %d, but %s holds seqs %d to %d of windows %d to %d: "+
+			"move the folder away or put back the one that belongs here", a.h.o.Dir, w.Number, w.FirstSeq, w.LastSeq, m.Name(), m.FirstSeq, m.LastSeq, m.FirstWindow, m.LastWindow)
+	}
+	return nil
+}
+
+// has tells whether the folder holds the window, whole or damaged.
+func (a *archiver) has(w fsm.Window) bool {
+	first, last := a.h.store.Windows()
+	return first <= w.Number && w.Number <= last
+}
+
+// seal reads the window from the tip, in one pass, and writes it.
+func (a *archiver) seal(w fsm.Window) error {
+	everything, err := topic.ParseFilters([]string{"**"})
+	if err != nil {
+		return err
+	}
+	c := a.h.tip.NewCursor(topic.NewMatcher(a.h.table, everything), w.FirstSeq)
+	defer c.Close()
+	var v tipstore.View
+	defer v.Release()
+	parts := 0 // of v that were handed over
+	return a.h.store.Seal(subtree.Window{Number: w.Number, FirstSeq: w.FirstSeq, LastSeq: w.LastSeq}, func() ([]byte, error) {
+		for parts == len(v.Parts) {
+			if err := c.Read(&v, tipstore.Limit{UpTo: w.LastSeq}); err != nil {
+				return nil, err
+			}
+			if parts = 0; v.Count == 0 && v.Scanned >= w.LastSeq {
+				return nil, fmt.Errorf("the tip ended before seq %d", w.LastSeq)
+			}
+		}
+		parts++
+		return v.Parts[parts-1], nil
+	})
+}

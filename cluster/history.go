@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/internal/vfs"
+	"github.com/cantus-bus/cantus/subtree"
+	"github.com/cantus-bus/cantus/tipstore"
+)
+
+// HistoryOptions say where a stream's history lies.
+type HistoryOptions struct {
+	Dir     string          // a Node's default: "history" in its data folder
+	FS      vfs.FS          // nil: the system's
+	Subtree subtree.Options // memory and open files
+
+	// RewriteRate bounds, in bytes of records a second, what rewriting into stores reads. 0: no limit.
+	RewriteRate int64
+	// RetryMin and RetryMax bound the time between two attempts at what failed, doubling. 0: 100 ms and 10 s.
+	RetryMin, RetryMax time.Duration
+
+	Logger hclog.Logger // nil: silent; a Node's default: its own
+}
+
+func (o HistoryOptions) withDefaults() HistoryOptions {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	setDefault(&o.RetryMin, 100*time.Millisecond)
+	setDefault(&o.RetryMax, max(o.RetryMin, 10*time.Second))
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	return o
+}
+
+// history is the part of a stream that lies on disk, and the two goroutines that bring it there: the archiver writes each sealed
+// window from the tip, the rewriter turns windows into the generations that the log's plans name. Both only follow the log, so that
+// every node ends with the same files.
+type history struct {
+	o       HistoryOptions
+	log     hclog.Logger
+	store   *subtree.Store
+	table   *topic.Table
+	tip     *tipstore.Store
+	machine *fsm.Machine // set by start
+
+	archiver archiver
+	rewriter rewriter
+
+	failed chan error // capacity 1
+	cancel context.CancelFunc
+	loops  sync.WaitGroup
+	once   sync.Once // of stop
+
+	pastMessages, tipMessages atomic.Uint64 // that readers got from history and from the tip
+}
+
+// openHistory opens the folder and makes the tip hold what is not in it.
+func openHistory(o HistoryOptions, table *topic.Table, tip *tipstore.Store) (*history, error) {
+	o = o.withDefaults()
+	store, err := subtree.Open(o.FS, o.Dir, table, o.Subtree)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: open the stream's history: %w", err)
+	}
+	h := &history{o: o, log: o.Logger, store: store, table: table, tip: tip, failed: make(chan error, 1)}
+	h.archiver = archiver{h: h, kick: make(chan struct{}, 1)}
+	h.rewriter = rewriter{h: h, kick: make(chan struct{}, 1), pace: pace{rate: o.RewriteRate}}
+	h.archiver.problem.init(o.Logger, "archiving")
+	h.rewriter.problem.init(o.Logger, "rewriting into stores")
+	h.archiver.open()
+	return h, nil
+}
+
+func (h *history) start(m *fsm.Machine) {
+	h.machine = m
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	h.loops.Go(func() { h.archiver.run(ctx) })
+	h.loops.Go(func() { h.rewriter.run(ctx) })
+}
+
+// stop ends both goroutines and lets the tip go.
+func (h *history) stop() {
+	h.once.Do(func() {
+		h.cancel()
+		h.loops.Wait()
+		h.tip.SetFloor(tipstore.NoFloor)
+	})
+}
+
+// windowSealed is the state machine's call, from Apply.
+func (h *history) windowSealed(w fsm.Window) {
+	h.tip.SetSealed(w.LastSeq)
+	kick(h.archiver.kick)
+}
+
+// planned is the state machine's call, from Apply.
+func (h *history) planned(fsm.Generation) { kick(h.rewriter.kick) }
+
+// fail reports what no retry mends.
+func (h *history) fail(err error) {
+	h.log.Error("history cannot be used", "dir", h.o.Dir, "error", err)
+	select {
+	case h.failed <- err:
+	default:
+	}
+}
+
+// kick wakes a goroutine that waits at a channel of capacity 1.
+func kick(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// trouble is what is wrong with one of the goroutines just now, and the time until its next attempt.
+type trouble struct {
+	log   hclog.Logger
+	doing string
+	count atomic.Uint64 // errors so far
+	wait  time.Duration // the owner's
+	mu    struct {
+		sync.Mutex
+		err error
+	}
+}
+
+func (t *trouble) init(log hclog.Logger, doing string) { t.log, t.doing = log, doing }
+
+// note keeps an error; nil: all is well again.
+func (t *trouble) note(err error) {
+	t.mu.Lock()
+	before := t.mu.err
+	t.mu.err = err
+	t.mu.Unlock()
+	switch {
+	case err != nil:
+		t.count.Add(1)
+		if before == nil || before.Error() != err.Error() {
+			t.log.Warn(t.doing+" failed: trying again until it succeeds", "error", err)
+		}
+	case before != nil:
+		t.log.Info(t.doing + " goes on")
+	}
+	if err == nil {
+		t.wait = 0
+	}
+}
+
+// pause waits longer after each error in a row, at most o.RetryMax.
+func (t *trouble) pause(ctx context.Context, o *HistoryOptions) {
+	t.wait = min(max(2*t.wait, o.RetryMin), o.RetryMax)
+	sleep(ctx, t.wait)
+}
+
+func (t *trouble) get() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.err == nil {
+		return ""
+	}
+	return t.doing + " failed: " + t.mu.err.Error()
+}

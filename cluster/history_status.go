@@ -1,0 +1,57 @@
+package cluster
+
+import "strings"
+
+// HistoryStatus is what a node keeps of the stream on disk.
+type HistoryStatus struct {
+	FirstSeq           uint64   `json:"first_seq"` // LastSeq+1 if nothing is kept yet
+	LastSeq            uint64   `json:"last_seq"`
+	Windows            uint64   `json:"windows"`             // sealed by the log so far
+	PendingWindows     uint64   `json:"pending_windows"`     // of these, not archived here yet
+	Generations        int      `json:"generations"`         // in force
+	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
+	Files              int      `json:"files"`
+	Bytes              int64    `json:"bytes"` // of the files
+	Damaged            []string `json:"damaged,omitempty"`
+	Problem            string   `json:"problem,omitempty"`
+}
+
+// HistoryStatus tells what of the stream lies on disk; nil if no history is kept. Any goroutine.
+func (s *Stream) HistoryStatus() *HistoryStatus {
+	h := s.history
+	if h == nil {
+		return nil
+	}
+	st := &HistoryStatus{Windows: uint64(len(s.machine.Windows()))}
+	st.FirstSeq, st.LastSeq = h.store.Bounds()
+	st.PendingWindows = st.Windows - min(st.Windows, h.archiver.done.Load())
+	for _, m := range h.store.Files() {
+		st.Files++
+		st.Bytes += m.Size
+	}
+	for _, g := range s.machine.Generations() {
+		st.Generations++
+		if !h.written(g) {
+			st.PendingGenerations++
+		}
+	}
+	for _, e := range h.store.Damaged() {
+		st.Damaged = append(st.Damaged, e.Error())
+	}
+	st.Problem = h.problem()
+	return st
+}
+
+// problem is what keeps history from being as it should, "" if nothing does.
+func (h *history) problem() string {
+	var list []string
+	for _, t := range []*trouble{&h.archiver.problem, &h.rewriter.problem} {
+		if p := t.get(); p != "" {
+			list = append(list, p)
+		}
+	}
+	if damaged := h.store.Damaged(); len(damaged) > 0 {
+		list = append(list, "history is damaged: "+damaged[0].Error())
+	}
+	return strings.Join(list, "; ")
+}
