@@ -78,7 +78,8 @@ func crashCases() []crashCase {
 func crashStream(t *testing.T) *stream {
 	s, r := newStream(), rand.New(rand.NewSource(5))
 	for range 3 {
-		s.fill(t, r, 400, true)
+		s.fill(t, r, 100, false)
+		s.add(t, "a/b/large", make([]byte, 70_000))
 		s.cut()
 	}
 	return s
@@ -99,6 +100,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 				seen := cutAfter(fs, steps)
 				st, err := Open(fs, "history", s.table, Options{})
 				if err == nil {
+					st.spillLimit = 3000
 					err = c.run(st, s)
 				}
 				// Removing what a rewrite has replaced comes after the operation and may fail without an error.

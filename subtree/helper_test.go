@@ -123,6 +123,7 @@ func mustOpen(tb tester, fs vfs.FS, s *stream, o Options) *Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	st.spillLimit = 3000
 	return st
 }
 

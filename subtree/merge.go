@@ -102,8 +102,8 @@ func (g *merge) head() (records []byte, bound uint64, err error) {
 	for !g.queue.empty() {
 		s := &g.sources[g.queue.items[0].src]
 		if s.pos < len(s.buf) {
-			// No other source has this seq, even if another's key is as low: keys may be too low, buffered ones are exact.
-			return s.buf[s.pos:], max(g.queue.items[0].key, g.queue.second()-1), nil
+			// The key of the second may be too low, but a record that has it as its seq is this source's: seqs are unique.
+			return s.buf[s.pos:], g.queue.second(), nil
 		}
 		if err := g.load(s); err != nil {
 			return nil, 0, err

@@ -39,9 +39,9 @@ type topicWriter struct {
 	runs              []byte
 }
 
-func newPartitionWriter(w *fileWriter, t *topic.Table, spillPath string) *partitionWriter {
+func newPartitionWriter(w *fileWriter, t *topic.Table, spillPath string, spillLimit int) *partitionWriter {
 	return &partitionWriter{
-		w: w, table: t, spill: spill{fs: w.fs, path: spillPath, limit: spillMemory}, byTopic: make(map[topic.ID]int32),
+		w: w, table: t, spill: spill{fs: w.fs, path: spillPath, limit: spillLimit}, byTopic: make(map[topic.ID]int32),
 	}
 }
 

@@ -3,6 +3,7 @@ package subtree
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand"
 	"testing"
 
@@ -68,6 +69,8 @@ func (m *machine) rewrite(t *rapid.T) {
 // again repeats what a restarted node repeats: it must change nothing.
 func (m *machine) again(t *rapid.T) {
 	before := m.st.Files()
+	m.fs.SetHook(func(op vfs.Op, name string) error { return fmt.Errorf("%s %s for nothing", op, name) })
+	defer m.fs.SetHook(nil)
 	for i := range m.s.cuts {
 		w := m.s.window(i+1, m.s.cuts[i])
 		if err := m.st.Seal(w, func() ([]byte, error) { return nil, errors.New("called") }); err != nil {

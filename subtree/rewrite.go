@@ -74,7 +74,7 @@ func (s *Store) rewrite(ctx context.Context, g Generation, files []*file, l Limi
 	if err != nil {
 		return err
 	}
-	r := rewriter{s: s, ctx: ctx, l: l, files: files, w: w, p: newPartitionWriter(w, s.table, path+".spill"+tempSuffix)}
+	r := rewriter{s: s, ctx: ctx, l: l, files: files, w: w, p: newPartitionWriter(w, s.table, path+".spill"+tempSuffix, s.spillLimit)}
 	r.merge.reader = reader{op: "rewrite", cache: s.cache}
 	r.merge.budget = s.o.CursorBytes
 	if err := r.run(g.Plans); err != nil {

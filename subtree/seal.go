@@ -1,6 +1,7 @@
 package subtree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ func (s *Store) seal(w Window, at int, next func() ([]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := g.write(fw, newPartitionWriter(fw, s.table, path+".spill"+tempSuffix)); err != nil {
+	if err := g.write(fw, newPartitionWriter(fw, s.table, path+".spill"+tempSuffix, s.spillLimit)); err != nil {
 		fw.abort()
 		return err
 	}
@@ -232,7 +233,7 @@ func (g *gather) write(w *fileWriter, p *partitionWriter) error {
 	for _, c := range g.chains {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *chain) int { return int(int64(a.node) - int64(b.node)) })
+	slices.SortFunc(list, func(a, b *chain) int { return cmp.Compare(a.node, b.node) })
 	for _, c := range list {
 		if err := g.writeChain(p, c); err != nil {
 			return err

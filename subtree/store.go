@@ -24,6 +24,8 @@ type Store struct {
 	o     Options
 	cache *cache
 	views sync.Pool // of *[]byte: buffers of views
+	// spillLimit is spillMemory; tests make it small.
+	spillLimit int
 
 	sealing   sync.Mutex // held by Seal
 	rewriting sync.Mutex // held by Rewrite
@@ -45,7 +47,7 @@ type Store struct {
 // reads that need it fail. The topics of all files must be topics of t, though maybe not yet (see ErrTableBehind).
 func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 	o.normalise()
-	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes)}
+	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes), spillLimit: spillMemory}
 	s.views.New = func() any { return new([]byte) }
 	s.mu.damaged = make(map[string]*CorruptError)
 	if err := fs.MkdirAll(dir); err != nil {

@@ -1,6 +1,7 @@
 package subtree
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -62,7 +63,7 @@ func (r *rewriter) volumes(node topic.ID) ([]TopicVolume, error) {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(list, func(a, b TopicVolume) int { return int(int64(a.Topic) - int64(b.Topic)) })
+	slices.SortStableFunc(list, func(a, b TopicVolume) int { return cmp.Compare(a.Topic, b.Topic) })
 	sums := list[:0]
 	for _, v := range list {
 		if n := len(sums); n > 0 && sums[n-1].Topic == v.Topic {
