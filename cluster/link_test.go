@@ -126,7 +126,7 @@ func linkItem(payload string) queued {
 	return queued{s: &Submission{Batch: testBatch(payload), Names: []string{"new/topic"}}}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !ok() {

@@ -39,7 +39,7 @@ func unplanned(gs []fsm.Generation, archived, least uint64) (w windowRange, ok b
 }
 
 // mergeable finds adjacent generations of similar size that should become one, the smallest first. Size is the number of windows,
-// and similar are those of the same power of mergeFan; smaller ones that stand among them come along.
+// and similar are those of the same power of mergeFan, its tier; smaller ones that stand among them come along.
 func mergeable(gs []fsm.Generation, windows []fsm.Window) (w windowRange, ok bool) {
 	for tier := 0; tier <= tierOf(uint64(len(windows))); tier++ {
 		for i := 0; i < len(gs); i++ {
@@ -47,7 +47,7 @@ func mergeable(gs []fsm.Generation, windows []fsm.Window) (w windowRange, ok boo
 			for end < len(gs) && tierOf(windowsOf(gs[end])) <= tier {
 				end++
 			}
-			if run := worthMerging(gs[i:end]); len(run) > 0 && bytesOf(run, windows) <= maxMergeBytes {
+			if run := worthMerging(gs[i:end], tier); len(run) > 0 && bytesOf(run, windows) <= maxMergeBytes {
 				return windowRange{run[0].FirstWindow, run[len(run)-1].LastWindow}, true
 			}
 			i = end
@@ -60,15 +60,18 @@ func windowsOf(g fsm.Generation) uint64 { return g.LastWindow - g.FirstWindow + 
 
 func tierOf(windows uint64) int { return (bits.Len64(windows) - 1) / (bits.Len(mergeFan) - 1) }
 
-// worthMerging is the longest end of run that is worth it: mergeFan generations, none of which is more than half of all, so that
-// no message is written again only because a little came to it.
-func worthMerging(run []fsm.Generation) []fsm.Generation {
+// worthMerging is the longest end of run that is worth it: mergeFan generations of the tier, none of which is more than half of
+// all, so that no message is written again only because a little came to it.
+func worthMerging(run []fsm.Generation, tier int) []fsm.Generation {
 	for ; len(run) >= mergeFan; run = run[1:] {
-		largest, total := uint64(0), uint64(0)
+		count, largest, total := 0, uint64(0), uint64(0)
 		for _, g := range run {
+			if tierOf(windowsOf(g)) == tier {
+				count++
+			}
 			largest, total = max(largest, windowsOf(g)), total+windowsOf(g)
 		}
-		if 2*largest <= total {
+		if count >= mergeFan && 2*largest <= total {
 			return run
 		}
 	}

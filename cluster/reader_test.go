@@ -54,7 +54,7 @@ func TestReaderAgainstBruteForce(t *testing.T) {
 			case k < 4:
 				w.write()
 			case k < 5 && len(w.readers) < 20:
-				w.open()
+				w.openReader()
 			case len(w.readers) > 0:
 				w.read(rapid.IntRange(0, len(w.readers)-1).Draw(r, "reader"))
 			}
@@ -87,15 +87,15 @@ func (w *readerWorld) write() {
 	}
 }
 
-// open opens a reader at any start and works out what its first seq must be.
-func (w *readerWorld) open() {
+// openReader opens a reader at any start and works out what its first seq must be.
+func (w *readerWorld) openReader() {
 	names := rapid.SliceOfN(rapid.SampledFrom(readerFilters), 1, 4).Draw(w.r, "filters")
 	fs, err := topic.ParseFilters(names)
 	if err != nil {
 		w.r.Fatal(err)
 	}
 	o := ReaderOptions{Filters: fs, Start: wire.StartKind(rapid.IntRange(0, 4).Draw(w.r, "start"))}
-	oldest, head := w.s.Tip().Bounds()
+	oldest, head := w.s.Bounds()
 	t := &tracked{filters: fs, start: oldest, floating: true}
 	switch o.Start {
 	case wire.StartNow:
@@ -143,7 +143,7 @@ func (w *readerWorld) locate(t *tracked) {
 			t.start, t.since = uint64(i)+1, 0
 		}
 	}
-	if oldest, _ := w.s.Tip().Bounds(); t.floating {
+	if oldest, _ := w.s.Bounds(); t.floating {
 		t.start = max(t.start, oldest)
 	}
 	t.delivered = t.start - 1
@@ -160,7 +160,7 @@ func (w *readerWorld) read(i int) (more bool) {
 		Count: rapid.SampledFrom([]int{0, 1, 7}).Draw(w.r, "count"),
 		Scan:  rapid.SampledFrom([]int{0, 1, 500}).Draw(w.r, "scan"),
 	}
-	oldest, fence := w.s.Tip().Bounds()
+	oldest, fence := w.s.Bounds()
 	before := t.Position()
 	var v tipstore.View
 	err := t.Read(&v, l)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -20,6 +21,8 @@ type feeder struct {
 	index   uint64
 	builder record.EntryBuilder
 	batch   record.BatchBuilder
+	keep    bool     // all entries, in log
+	log     [][]byte // entry i has index i+1
 }
 
 func newFeeder(tb testing.TB, tip tipstore.Options) *feeder {
@@ -46,8 +49,20 @@ func (f *feeder) publish(time int64, payload []byte, topics ...string) error {
 		}
 	}
 	f.builder.AddBatch(f.batch.Finish(record.ProducerID{}, 0, 0, false))
+	return f.apply(f.builder.Finish(record.CodecNone, record.EntryHeader{Time: time}))
+}
+
+// command applies one small entry.
+func (f *feeder) command(time int64, k record.Kind, body []byte) error {
+	return f.apply(record.EncodeEntry(record.EntryHeader{Kind: k, Time: time}, body))
+}
+
+func (f *feeder) apply(entry []byte) error {
 	f.index++
-	_, rs, err := f.s.Apply(f.index, f.builder.Finish(record.CodecNone, record.EntryHeader{Time: time}), nil)
+	if f.keep {
+		f.log = append(f.log, bytes.Clone(entry))
+	}
+	_, rs, err := f.s.Apply(f.index, entry, nil)
 	if err == nil && rs[0].Code != fsm.OK {
 		return errors.New(rs[0].Code.String())
 	}
