@@ -66,7 +66,7 @@ func (c *conn) welcome() welcomed {
 	if t := c.server.topology.Load(); t != nil {
 		w.topology = t.version
 	}
-	first, last := c.stream.Tip().Bounds()
+	first, last := c.stream.Bounds()
 	w.frame = wire.AppendWelcome(nil, &wire.Welcome{
 		Version:     wire.Version,
 		NodeID:      c.broker.NodeID(),

@@ -126,7 +126,7 @@ func (c *conn) open(s *subscription, o *opening) {
 		c.ended(s.id, endedBy(err))
 		return
 	}
-	oldest, _ := c.stream.Tip().Bounds()
+	oldest, _ := c.stream.Bounds()
 	answer := wire.Subscribed{Next: r.Next(), Head: r.Head(), Oldest: oldest}
 	s.reader, s.filters = r, o.Filters
 	s.head, s.prev, s.mark, s.told = r.Head(), o.prev, answer.Next-1, time.Now()

@@ -13,6 +13,7 @@ type Config struct {
 	Cluster Cluster `key:"cluster" doc:"The cluster that this node forms or joins."`
 	Listen  Listen  `key:"listen" doc:"Addresses to listen on, host:port; port 0 takes any free port."`
 	Tip     Tip     `key:"tip" doc:"The recent stream, kept in memory."`
+	History History `key:"history" doc:"The stream before the tip, on disk."`
 	Log     Log     `key:"log" doc:"The raft log, which is the write-ahead log."`
 	Publish Publish `key:"publish" doc:"The way of a message from a publisher into the log."`
 	Limits  Limits  `key:"limits" doc:"What one node accepts. At a limit it pushes back or refuses; it never drops."`
@@ -52,6 +53,16 @@ type Tip struct {
 	Size  Size   `key:"size" default:"1GiB" doc:"Memory for the recent stream, taken once outside the Go heap."`
 	Index string `key:"index" default:"on" enum:"on,off" doc:"off: every read is a linear pass over the tip. Only to compare."`
 	Chunk Size   `key:"chunk" default:"16MiB" doc:"The piece in which the tip is recycled; size is rounded up to whole chunks, at least 4."`
+}
+
+// History is the section "history". Windows and plans are decided in the log: what counts is the leader's configuration.
+type History struct {
+	Enabled            bool     `key:"enabled" default:"true" doc:"Keep history on this node. false: readers go back as far as the tip reaches."`
+	WindowBytes        Size     `key:"window_bytes" default:"64MiB" doc:"Messages, in bytes, after which a window of the stream is sealed and archived."`
+	WindowAge          Duration `key:"window_age" default:"10m" doc:"Age of a window's first message after which it is sealed, with the next entry of the log."`
+	PlanWindows        Count    `key:"plan_windows" default:"8" doc:"Windows after which the leader plans their split into stores. 0: only when asked to."`
+	StoresPerPartition Count    `key:"stores_per_partition" default:"16" doc:"Stores that each partition brings to the budget of a plan; all share it."`
+	RewriteRate        Size     `key:"rewrite_rate" default:"64MiB" doc:"Bytes a second that rewriting into stores reads at most. 0: no limit."`
 }
 
 // Log is the section "log".

@@ -119,7 +119,23 @@ func (v *validator) sizes(c *Config) {
 	if n := c.Publish.EntriesInflight; n < 1 || n > 256 {
 		v.add("publish.entries_inflight", "is not between 1 and 256")
 	}
+	v.history(c.History)
 	v.limits(c.Limits)
+}
+
+func (v *validator) history(h History) {
+	if h.WindowBytes < 4<<10 || h.WindowBytes > 4<<30 {
+		v.add("history.window_bytes", "is not between 4KiB and 4GiB")
+	}
+	if h.WindowAge.Std() < time.Second {
+		v.add("history.window_age", "is below 1s")
+	}
+	if h.PlanWindows > 1<<20 {
+		v.add("history.plan_windows", "is above 1048576")
+	}
+	if h.StoresPerPartition < 1 || h.StoresPerPartition > 1024 {
+		v.add("history.stores_per_partition", "is not between 1 and 1024")
+	}
 }
 
 func (v *validator) limits(l Limits) {

@@ -36,6 +36,7 @@ func clusterOptions(c *config.Config, o Options, registry prometheus.Registerer)
 		Advertise:        c.Cluster.Advertise,
 		GossipKey:        gossipKey(c),
 		Stream:           streamOptions(c),
+		History:          historyPolicy(c),
 		LogStore:         c.Log.Store,
 		Codec:            codecs[c.Log.Codec],
 		Uncompressed:     c.Log.Codec == "none",
@@ -62,8 +63,21 @@ func clusterOptions(c *config.Config, o Options, registry prometheus.Registerer)
 	return opts
 }
 
+func historyPolicy(c *config.Config) cluster.HistoryPolicy {
+	p := cluster.HistoryPolicy{
+		WindowBytes:        uint64(c.History.WindowBytes),
+		WindowAge:          c.History.WindowAge.Std(),
+		PlanWindows:        int(c.History.PlanWindows),
+		StoresPerPartition: int(c.History.StoresPerPartition),
+	}
+	if p.PlanWindows == 0 {
+		p.PlanWindows = -1 // the configuration says "only when asked to", which cluster spells so
+	}
+	return p
+}
+
 func streamOptions(c *config.Config) cluster.StreamOptions {
-	return cluster.StreamOptions{
+	o := cluster.StreamOptions{
 		Tip: tipstore.Options{
 			SizeBytes:  int64(c.Tip.Size),
 			ChunkBytes: int(c.Tip.Chunk),
@@ -72,6 +86,10 @@ func streamOptions(c *config.Config) cluster.StreamOptions {
 		MaxTopics:    int(c.Limits.Topics),
 		MaxProducers: int(c.Limits.Producers),
 	}
+	if c.History.Enabled {
+		o.History = &cluster.HistoryOptions{RewriteRate: int64(c.History.RewriteRate)}
+	}
+	return o
 }
 
 func transportOptions(c *config.Config, node *cluster.Node, logger hclog.Logger, registry prometheus.Registerer) transport.Options {
