@@ -161,6 +161,10 @@ func (n *fakeNode) CheckpointDigest(ctx context.Context, id uint64) (fsm.Digest,
 	return d, nil
 }
 
+func (n *fakeNode) PlanNow(context.Context) ([]fsm.Generation, error) {
+	return []fsm.Generation{{Number: 3, FirstWindow: 9, LastWindow: 16}}, n.did("plan")
+}
+
 // serve runs a server over the node.
 func serve(t *testing.T, n *fakeNode, change func(*Options)) (*Server, *httptest.Server) {
 	t.Helper()

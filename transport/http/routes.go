@@ -29,6 +29,8 @@ func (s *Server) routes() []route {
 		{"DELETE", "/v1/nodes/{id}", true, s.deleteNode},
 		{"POST", "/v1/leader/transfer", true, s.postTransfer},
 		{"GET", "/v1/topics", false, s.getTopics},
+		{"GET", "/v1/plan", false, s.getPlan},
+		{"POST", "/v1/plan", true, s.postPlan},
 		{"GET", "/v1/config", false, s.getConfig},
 		{"POST", "/v1/checkpoint", true, s.postCheckpoint},
 		{"GET", "/v1/checkpoint/{id}", false, s.getCheckpoint},

@@ -24,6 +24,7 @@ type Node interface {
 	TransferLeader(ctx context.Context, to string) error
 	Checkpoint(ctx context.Context) (id uint64, err error)
 	CheckpointDigest(ctx context.Context, id uint64) (fsm.Digest, error)
+	PlanNow(ctx context.Context) ([]fsm.Generation, error)
 }
 
 // Options of a server. Node is needed, all else has a default.
