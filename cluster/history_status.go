@@ -1,6 +1,10 @@
 package cluster
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/cantus-bus/cantus/subtree"
+)
 
 // HistoryStatus is what a node keeps of the stream on disk.
 type HistoryStatus struct {
@@ -54,4 +58,12 @@ func (h *history) problem() string {
 		list = append(list, "history is damaged: "+damaged[0].Error())
 	}
 	return strings.Join(list, "; ")
+}
+
+// HistoryFiles lists the files of history in the order of the stream; none if no history is kept. Any goroutine.
+func (s *Stream) HistoryFiles() []subtree.Meta {
+	if s.history == nil {
+		return nil
+	}
+	return s.history.store.Files()
 }
