@@ -4,9 +4,10 @@ import "math/bits"
 
 // Nanoseconds, measured on one core of a server (DESIGN.md): only their ratios matter.
 const (
-	costRecord  = 5  // linear: step to the next record and ask the matcher
+	costRecord  = 9  // linear: step to the next record and ask the matcher
 	costKiB     = 40 // linear: bring a KiB of ring to the processor
-	costPoll    = 25 // merge: ask a list for news at the beginning of a round
+	costPiece   = 10 // linear: begin a piece of the view, because what is before does not match
+	costPoll    = 14 // merge: ask a list for news at the beginning of a round
 	costPosting = 30 // merge: a record found, touched and delivered
 	costLevel   = 3  // merge: a level of the queue for each
 )
@@ -21,10 +22,11 @@ func (r *read) mergeIsCheaper() bool {
 	linear := costRecord*records + (r.fencePos-c.pos)*costKiB/1024
 	lists := uint64(len(c.merge.sources))
 	merge := costPoll * lists
-	if merge >= linear {
-		return false
+	if merge >= linear+costPiece*records {
+		return false // whatever matches: do not even count
 	}
 	postings := r.share(records)
+	linear += costPiece * min(postings, records-postings)
 	levels := uint64(bits.Len64(min(lists, postings)))
 	return merge+postings*(costPosting+costLevel*levels) < linear
 }
