@@ -39,7 +39,12 @@ func TestWatchesAgainstModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"open": func(rt *rapid.T) {
 				x := &watched{fs: mustFilters(t, rapid.SliceOfNDistinct(rapid.SampledFrom(someFilters), 1, 3, rapid.ID).Draw(rt, "filters")...)}
-				x.Watch = w.store.NewWatch(x.fs, func() { x.woken++ })
+				x.Watch = w.store.NewWatch(x.fs, func() {
+					x.woken++
+					if _, last := w.store.Bounds(); last != w.next()-1 {
+						rt.Fatalf("woken before the fence moved from %d to %d: a read now finds nothing", last, w.next()-1)
+					}
+				})
 				all = append(all, x)
 			},
 			"arm": func(rt *rapid.T) {
