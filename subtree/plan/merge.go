@@ -28,14 +28,10 @@ func mergePieces(pieces []piece, k int) [][]piece {
 	for runs.Len() < k {
 		runs.Grow()
 	}
-	starts := runs.Starts()
-	stores := make([][]piece, len(starts))
-	for i, start := range starts {
-		end := len(pieces)
-		if i+1 < len(starts) {
-			end = starts[i+1]
-		}
-		stores[i] = pieces[start:end]
+	cut := runs.Cut(k)
+	stores := make([][]piece, len(cut)-1)
+	for i := range stores {
+		stores[i] = pieces[cut[i]:cut[i+1]]
 	}
 	return stores
 }

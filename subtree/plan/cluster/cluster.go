@@ -17,7 +17,7 @@ type Item struct {
 	Weight uint64 // in all; the product of the sums over all items must fit 64 bits
 }
 
-// Runs is the best cut into some number of runs, which grows by one at a time. Not for concurrent use.
+// Runs is the best cut into each number of runs up to one that grows. Not for concurrent use.
 //
 // The cost of a run satisfies the quadrangle inequality, so that the last run of a shorter prefix of the items never
 // begins to the right of a longer one's. Each round is therefore solved by divide and conquer in O(n log n) (Yao,
@@ -28,6 +28,7 @@ type Runs struct {
 	topics  []uint64 // prefix sums
 	weights []uint64
 	best    []uint64  // best[j]: least cost of the first j items in at most Len runs
+	costs   []uint64  // costs[k]: of all items in at most k+1 runs
 	next    []uint64  // best of the next round, while it is solved
 	from    [][]int32 // from[k][j]: where the last of k+1 runs over the first j items begins
 }
@@ -44,6 +45,7 @@ func NewRuns(items []Item) *Runs {
 		r.best[j] = r.run(0, j)
 	}
 	r.from = [][]int32{make([]int32, n+1)}
+	r.costs = []uint64{r.best[n]}
 	return r
 }
 
@@ -52,17 +54,18 @@ func (r *Runs) run(i, j int) uint64 {
 	return (r.topics[j] - r.topics[i]) * (r.weights[j] - r.weights[i])
 }
 
-// Len is how many runs there may be.
+// Len is the most runs that are solved.
 func (r *Runs) Len() int { return len(r.from) }
 
-// Cost is the sum over the runs.
-func (r *Runs) Cost() uint64 { return r.best[r.items] }
+// Cost is the least cost of at most k runs, 1 <= k <= Len.
+func (r *Runs) Cost(k int) uint64 { return r.costs[k-1] }
 
-// Grow allows one run more.
+// Grow solves one run more.
 func (r *Runs) Grow() {
 	r.from = append(r.from, make([]int32, r.items+1))
 	r.solve(1, r.items, 0, r.items-1)
 	r.best, r.next = r.next, r.best
+	r.costs = append(r.costs, r.best[r.items])
 }
 
 // solve finds next[j] for j in [low, high], whose last runs begin in [left, right].
@@ -82,12 +85,14 @@ func (r *Runs) solve(low, high, left, right int) {
 	r.solve(j+1, high, from, right)
 }
 
-// Starts tells where each run begins, from 0 up. There are at most Len of them, none empty.
-func (r *Runs) Starts() (starts []int) {
-	for k, j := len(r.from)-1, r.items; j > 0; k-- {
-		j = int(r.from[k][j])
-		starts = append(starts, j)
+// Cut returns the best cut into at most k runs, 1 <= k <= Len: the index at which each run begins, from 0 up, and after
+// the last one the number of items. No run is empty.
+func (r *Runs) Cut(k int) []int {
+	cut := []int{r.items}
+	for j := r.items; j > 0; k-- {
+		j = int(r.from[k-1][j])
+		cut = append(cut, j)
 	}
-	slices.Reverse(starts)
-	return starts
+	slices.Reverse(cut)
+	return cut
 }
