@@ -117,6 +117,49 @@ func TestEveryTopicHasOneStore(t *testing.T) {
 	})
 }
 
+// TestUnder holds the stores of a subtree against the rules, one by one: those at or below the path, and what the path
+// has without them.
+func TestUnder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := mustTable(t, drawVolumes(t))
+		plans := mustCompute(t, table, nil, drawOptions(t)).Plans
+		path := drawTopic(t)
+		if n := table.Nodes(); n > 1 && rapid.Bool().Draw(t, "known") {
+			path = table.Name(topic.ID(rapid.IntRange(0, n-1).Draw(t, "node")))
+		}
+		for _, p := range plans {
+			want := map[int]bool{}
+			own := false
+			for _, r := range p.rules {
+				if path == "" || strings.HasPrefix(r.Path+"/", path+"/") {
+					own = own || r.Path == path && r.Kind != Exact
+					for _, s := range r.Stores {
+						want[s] = true
+					}
+				}
+			}
+			if path != "" && topic.PartitionOf(path) == p.partition && !own {
+				want[p.inherited(path)] = true
+			}
+			got := p.Under([]int{-5}, path)
+			if got[0] != -5 || len(got)-1 != len(want) || !slices.IsSorted(got) {
+				t.Fatalf("under %q: %v, want %v: %v", path, got, want, p.rules)
+			}
+			for _, s := range got[1:] {
+				if !want[s] {
+					t.Fatalf("under %q: %v, want %v: %v", path, got, want, p.rules)
+				}
+			}
+			for id := range topic.ID(table.Nodes()) {
+				name := table.Name(id)
+				if s := p.StoreOf(name); s >= 0 && (path == "" || strings.HasPrefix(name+"/", path+"/")) && !slices.Contains(got[1:], s) {
+					t.Fatalf("%q is in store %d, under %q are %v", name, s, path, got)
+				}
+			}
+		}
+	})
+}
+
 func TestBudgetIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOptions(t)
