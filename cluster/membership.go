@@ -136,11 +136,10 @@ func (n *Node) transferTo(to string) error {
 
 // wait runs one of raft's slow calls, given up when ctx ends; the call itself goes on.
 func (n *Node) wait(ctx context.Context, what string, f func() error) error {
-	if n.closed() {
+	done := make(chan error, 1)
+	if !n.tasks.Go(func() { done <- f() }) {
 		return ErrClosed
 	}
-	done := make(chan error, 1)
-	n.tasks.Go(func() { done <- f() })
 	var err error
 	select {
 	case err = <-done:
