@@ -54,13 +54,13 @@ func (r *read) share(records uint64) uint64 {
 	return records * m.share.value / shareOne
 }
 
-// count adds up the records in the sources' lists; for the newest block of each it guesses.
+// count adds up the records in the sources' lists; for the newest block of each it takes half.
 func (m *merge) count(x *lists) uint64 {
 	n := uint64(0)
 	for i := range m.sources {
 		if l := x.get(m.sources[i].part); l != nil && l.tail.Load() != 0 {
-			closed := uint64(l.closed.Load())
-			n += closed + max(min(closed, BlockEntries)/2, 2)
+			closed := l.closed.Load()
+			n += uint64(closed + classEntries[classFor(closed)]/2)
 		}
 	}
 	return n
