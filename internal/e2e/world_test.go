@@ -142,6 +142,23 @@ func (w *world) restart(m *clustertest.Member) {
 	w.tellAddrs()
 }
 
+// join adds a node and waits until it has a vote.
+func (w *world) join() {
+	w.Helper()
+	w.mu.Lock()
+	m := w.cluster.Add()
+	w.tellAddrs()
+	w.mu.Unlock()
+	w.eventually("the new node to have a vote", func() bool {
+		for _, n := range m.Topology().Nodes {
+			if n.ID == m.NodeID() && n.Voter {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // restartAll kills all nodes at once and starts them again.
 func (w *world) restartAll() {
 	w.Helper()
