@@ -166,7 +166,14 @@ func (p *publication) run(ctx context.Context, body io.Reader, out *answerWriter
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		if err := p.add(ctx, lines.Bytes(), out); err != nil {
+		err := p.add(lines.Bytes())
+		if errors.Is(err, record.ErrBatchFull) { // what was gathered leaves no room for a large message
+			if err := p.send(ctx, out); err != nil {
+				return err
+			}
+			err = p.add(lines.Bytes())
+		}
+		if err != nil {
 			return p.atLine(err, out)
 		}
 		if !p.atomic && (p.builder.Size() >= batchBytes || p.builder.Count() >= batchLines) {
@@ -175,8 +182,12 @@ func (p *publication) run(ctx context.Context, body io.Reader, out *answerWriter
 			}
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v (a line has at most %d bytes)", p.line+1, err, maxLine)
+	p.line++
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return p.atLine(problem(nethttp.StatusRequestEntityTooLarge, "too_large", "line %d has over %d bytes: no line may", p.line, maxLine), out)
+	case err != nil:
+		return p.atLine(problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v", p.line, err), out)
 	}
 	return p.send(ctx, out)
 }
@@ -193,8 +204,8 @@ func (p *publication) atLine(err error, out *answerWriter) error {
 	return bad
 }
 
-// add puts a line's message into the batch; if it has no room, what was gathered goes first, unless all must go together.
-func (p *publication) add(ctx context.Context, line []byte, out *answerWriter) error {
+// add puts a line's message into the batch. The error is ErrBatchFull if the next batch would take it.
+func (p *publication) add(line []byte) error {
 	l, err := parseLine(line)
 	if err != nil {
 		return problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v", p.line, err)
@@ -208,15 +219,11 @@ func (p *publication) add(ctx context.Context, line []byte, out *answerWriter) e
 		return err
 	}
 	err = p.builder.Add(ref, l.headers(), payload)
-	if errors.Is(err, record.ErrBatchFull) && !p.atomic {
-		if err := p.send(ctx, out); err != nil {
-			return err
-		}
-		err = p.builder.Add(ref, l.headers(), payload)
-	}
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, record.ErrBatchFull) && !p.atomic:
+		return err
 	case errors.Is(err, record.ErrBadHeader):
 		return problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v", p.line, err)
 	}
