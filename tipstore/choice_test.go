@@ -10,6 +10,7 @@ import (
 
 // TestCursorChoosesTheCheaperWay: the figures of the cost model may be off, but not so far that these go wrong.
 func TestCursorChoosesTheCheaperWay(t *testing.T) {
+	skipLong(t)
 	w := newWriter(t, Options{ChunkBytes: 1 << 20, SizeBytes: 32 << 20})
 	run := benchRun(w, 1000, 1000, 32)
 	seq := uint64(1)
@@ -78,7 +79,7 @@ func TestPairIsLoadedWhole(t *testing.T) {
 			}
 		})
 	}
-	for i := range uint64(1_000_000) {
+	for i := range uint64(300_000) {
 		p.store(i, ^i)
 	}
 	close(stop)

@@ -101,9 +101,7 @@ func TestIndexBytes(t *testing.T) {
 
 // TestSteadyStateAllocatesNothing turns a ring over and reads it by both ways.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	if invariants {
-		t.Skip("checking the invariants allocates")
-	}
+	skipLong(t)
 	w := newWriter(t, Options{ChunkBytes: 64 << 10, SizeBytes: 1 << 20})
 	run := benchRun(w, 100, 50, 40)
 	seq := uint64(1)
