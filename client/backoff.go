@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -33,4 +35,12 @@ func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 	case <-t.C:
 	}
 	return nil
+}
+
+// gaveUp is the error of an attempt after which nothing more was tried: if the caller's context has ended, that too.
+func gaveUp(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }

@@ -20,6 +20,7 @@ const (
 
 // openFirst opens the producer, trying again until ctx or the time for retries ends.
 func (p *Producer) openFirst(ctx context.Context) error {
+	caller := ctx
 	if p.o.RetryTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.o.RetryTimeout)
@@ -36,7 +37,7 @@ func (p *Producer) openFirst(ctx context.Context) error {
 			return err
 		}
 		if sleep(ctx, backoff(try), changed) != nil {
-			return err
+			return gaveUp(caller, err)
 		}
 		if p.c.ctx.Err() != nil {
 			return ErrClosed

@@ -225,7 +225,9 @@ func (s *Subscription) relink(ctx context.Context, req *wire.Subscribe, give fun
 		switch {
 		case err == nil:
 			return got, nil
-		case ctx.Err() != nil, give(err):
+		case ctx.Err() != nil:
+			return got, fmt.Errorf("subscribe: %w", gaveUp(ctx, err))
+		case give(err):
 			return got, fmt.Errorf("subscribe: %w", err)
 		case s.c.ctx.Err() != nil:
 			return got, fmt.Errorf("subscribe: client: %w", ErrClosed)

@@ -14,9 +14,11 @@ const (
 	// maxTrailing entries behind the leader a node still counts as healthy.
 	maxTrailing = 256
 
-	typeReplica autopilot.NodeType = "replica"
-	metaReplica                    = "replica"
+	metaReplica = "replica" // key of Server.Meta, set for replicas
 )
+
+// typeReplica is the autopilot type of nodes that never vote.
+const typeReplica autopilot.NodeType = "replica"
 
 // promoter decides who votes: stable nodes do, replicas never; and who is removed: the dead, after long.
 type promoter struct {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -42,9 +41,8 @@ func (n *Node) shutdown(graceful bool) error {
 	n.drainSession()
 	n.cancel()
 	n.loops.Wait()
-	waitFor(&n.barriers, closeLimit)
 	n.stopRaft()
-	waitFor(&n.tasks, closeLimit)
+	n.tasks.close(closeLimit)
 	n.metrics.close()
 	return errors.Join(append(errs, n.stores.close(), n.stream.Close(), n.folder.close())...)
 }
@@ -70,21 +68,10 @@ func (n *Node) drainSession() {
 // stopRaft shuts raft and its transport down; then the leadership's goroutine sweeps and ends.
 func (n *Node) stopRaft() {
 	n.cancel()
+	n.barriers.close(closeLimit)
 	if err := n.raft.Shutdown().Error(); err != nil {
 		n.log.Warn("raft's shutdown", "error", err)
 	}
 	close(n.raftDown)
 	n.leading.Wait()
-}
-
-// waitFor waits for a group, at most for limit.
-func waitFor(g *sync.WaitGroup, limit time.Duration) {
-	done := make(chan struct{})
-	go func() { g.Wait(); close(done) }()
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -93,13 +92,16 @@ func (g *gossip) config(o Options) (*memberlist.Config, error) {
 	return c, nil
 }
 
+// splitPort returns the IP (memberlist takes no names) and the port of a listen address.
 func splitPort(addr string) (string, int, error) {
-	host, p, err := net.SplitHostPort(addr)
+	a, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return "", 0, err
+		return "", 0, fmt.Errorf("gossip on %s: %w", addr, err)
 	}
-	port, err := strconv.Atoi(p)
-	return host, port, err
+	if a.IP == nil {
+		a.IP = net.IPv4zero
+	}
+	return a.IP.String(), a.Port, nil
 }
 
 func (g *gossip) ownMeta() meta {
@@ -290,7 +292,7 @@ func (g *gossip) LocalState(bool) []byte {
 
 // MergeRemoteState is memberlist's.
 func (g *gossip) MergeRemoteState(b []byte, _ bool) {
-	if len(b) == 0 {
+	if !json.Valid(b) { // a stranger's, or nothing
 		return
 	}
 	g.receive(envelope{Removed: b}.encode())

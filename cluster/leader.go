@@ -109,7 +109,9 @@ func (n *Node) leaderBarrier(ctx context.Context) bool {
 // for it before it shuts raft down, which would forget it.
 func (n *Node) raftBarrier(ctx context.Context) error {
 	done := make(chan error, 1)
-	n.barriers.Go(func() { done <- n.raft.Barrier(0).Error() })
+	if !n.barriers.Go(func() { done <- n.raft.Barrier(0).Error() }) {
+		return ErrClosed
+	}
 	select {
 	case err := <-done:
 		return err

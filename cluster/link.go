@@ -24,8 +24,6 @@ const (
 	linkNames      = 512               // names in one frame of topic definitions
 )
 
-var errLinkClosed = errors.New("link to the leader is closed")
-
 // outbox is where a link's items come from and go back to.
 type outbox interface {
 	outcome

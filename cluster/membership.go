@@ -137,7 +137,9 @@ func (n *Node) transferTo(to string) error {
 // wait runs one of raft's slow calls, given up when ctx ends; the call itself goes on.
 func (n *Node) wait(ctx context.Context, what string, f func() error) error {
 	done := make(chan error, 1)
-	n.tasks.Go(func() { done <- f() })
+	if !n.tasks.Go(func() { done <- f() }) {
+		return ErrClosed
+	}
 	var err error
 	select {
 	case err = <-done:

@@ -52,8 +52,8 @@ type Node struct {
 	intake    context.CancelFunc // ends the proposer, before all else
 	proposing sync.WaitGroup     // the proposer's goroutine
 	loops     sync.WaitGroup     // goroutines that end with ctx
-	tasks     sync.WaitGroup     // short ones; some wait for raft
-	barriers  sync.WaitGroup     // those that wait for a barrier of raft's
+	tasks     group              // short ones; some wait for raft
+	barriers  group              // those that wait for a barrier of raft's
 	leading   sync.WaitGroup     // followLeadership
 	raftDown  chan struct{}      // closed when raft has been shut down
 	closeOnce sync.Once

@@ -204,10 +204,9 @@ func (o Options) validateListen(name, addr string) error {
 
 // advertised is the address that others dial for a bound listener.
 func (o Options) advertised(bound net.Addr) string {
-	host, port, err := net.SplitHostPort(bound.String())
+	_, port, err := net.SplitHostPort(bound.String())
 	if err != nil || o.Advertise == "" {
 		return bound.String()
 	}
-	_ = host
 	return net.JoinHostPort(o.Advertise, port)
 }

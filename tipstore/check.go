@@ -90,11 +90,10 @@ func (x *lists) checkList(p topic.PartitionID, l *list, used *[classes]int) (uni
 			return nil, fmt.Errorf("partition %d: block %d belongs to partition %d", p, r, owner)
 		}
 		used[x.pool.cells[cellOf(r)].class]++
-		base, n := b.loadBase()
+		base, _ := b.loadBase()
+		n := l.count
 		isLast := r == ref(l.tail.Load())
-		if isLast {
-			n = l.count
-		} else {
+		if !isLast {
 			n = blockCount(b)
 			closed += int(n)
 		}

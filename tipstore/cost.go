@@ -4,9 +4,10 @@ import "math/bits"
 
 // Nanoseconds, measured on one core of a server (DESIGN.md): only their ratios matter.
 const (
-	costRecord  = 5  // linear: step to the next record and ask the matcher
+	costRecord  = 9  // linear: step to the next record and ask the matcher
 	costKiB     = 40 // linear: bring a KiB of ring to the processor
-	costPoll    = 25 // merge: ask a list for news at the beginning of a round
+	costPiece   = 10 // linear: begin a piece of the view, because what is before does not match
+	costPoll    = 14 // merge: ask a list for news at the beginning of a round
 	costPosting = 30 // merge: a record found, touched and delivered
 	costLevel   = 3  // merge: a level of the queue for each
 )
@@ -21,10 +22,11 @@ func (r *read) mergeIsCheaper() bool {
 	linear := costRecord*records + (r.fencePos-c.pos)*costKiB/1024
 	lists := uint64(len(c.merge.sources))
 	merge := costPoll * lists
-	if merge >= linear {
-		return false
+	if merge >= linear+costPiece*records {
+		return false // whatever matches: do not even count
 	}
 	postings := r.share(records)
+	linear += costPiece * min(postings, records-postings)
 	levels := uint64(bits.Len64(min(lists, postings)))
 	return merge+postings*(costPosting+costLevel*levels) < linear
 }
@@ -52,13 +54,13 @@ func (r *read) share(records uint64) uint64 {
 	return records * m.share.value / shareOne
 }
 
-// count adds up the records in the sources' lists; for the newest block of each it guesses.
+// count adds up the records in the sources' lists; for the newest block of each it takes half.
 func (m *merge) count(x *lists) uint64 {
 	n := uint64(0)
 	for i := range m.sources {
 		if l := x.get(m.sources[i].part); l != nil && l.tail.Load() != 0 {
-			closed := uint64(l.closed.Load())
-			n += closed + max(min(closed, BlockEntries)/2, 2)
+			closed := l.closed.Load()
+			n += uint64(closed + classEntries[classFor(closed)]/2)
 		}
 	}
 	return n

@@ -83,10 +83,7 @@ func (x *lists) add(p topic.PartitionID, unit uint64, c *chunk, number uint32) {
 // extend begins a new block with the record's unit.
 func (x *lists) extend(l *list, p topic.PartitionID, unit uint64) {
 	l.closed.Store(l.closed.Load() + l.count)
-	class := topClass
-	for class > 0 && 2*classEntries[class] > l.closed.Load() {
-		class-- // a block is half empty on average: it must be small beside what the list holds
-	}
+	class := classFor(l.closed.Load())
 	r, b := x.pool.alloc(class, unit-1, uint32(p))
 	storeEntry(b.entry(0), 1)
 	if last := ref(l.tail.Load()); last != 0 {
@@ -96,6 +93,16 @@ func (x *lists) extend(l *list, p topic.PartitionID, unit uint64) {
 	}
 	l.tail.Store(uint32(r))
 	l.count, l.room, l.base = 1, classEntries[class], unit-1
+}
+
+// classFor is the class of the next block of a list that holds so many entries: the newest block is half empty on average,
+// and so is the oldest, and they must be small beside the rest.
+func classFor(entries uint32) int {
+	class := topClass
+	for class > 0 && 2*classEntries[class] > entries {
+		class--
+	}
+	return class
 }
 
 // drop frees the blocks of a list that hold nothing at or above unit. The tail has passed them. Writer only.

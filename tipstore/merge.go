@@ -112,21 +112,42 @@ func (r *read) merge() {
 	}
 }
 
-// fill takes the next units from the queue.
+// fill takes the next units from the queue. A list that wins twice in a row is likely to go on: it is asked how far it leads,
+// and up to there no games are played.
 func (m *merge) fill(x *lists) {
 	m.next, m.n = 0, 0
+	last, lead := ^uint32(0), uint64(0)
 	for m.n < mergeBatch && !m.queue.Empty() {
 		key, i := m.queue.Top()
 		m.batch[m.n] = key
 		m.n++
-		src := &m.sources[i]
-		unit, ok := src.advance(x, key>>1)
-		if ok && unit > key>>1 && unit < m.endUnit { // a list that was freed under the source may offer anything
-			m.queue.Replace(unit<<1 | key&1)
+		if i == last {
+			lead = m.queue.Lead()
 		} else {
-			m.queue.Pop()
+			last, lead = i, 0
+		}
+		for {
+			next, ok := m.advance(x, i, key)
+			if !ok {
+				m.queue.Pop()
+				break
+			}
+			if next >= lead || m.n == mergeBatch {
+				m.queue.Replace(next)
+				break
+			}
+			key = next
+			m.batch[m.n] = key
+			m.n++
 		}
 	}
+}
+
+// advance takes a source past key and returns its next key below the end of the round. A list that was freed under the
+// source may offer anything; only what ascends is taken, because the queue relies on it.
+func (m *merge) advance(x *lists, i uint32, key uint64) (next uint64, ok bool) {
+	unit, ok := m.sources[i].advance(x, key>>1)
+	return unit<<1 | key&1, ok && unit > key>>1 && unit < m.endUnit
 }
 
 // touch loads the first word of every record of the batch, one directly after the other. False: a chunk has left the ring.

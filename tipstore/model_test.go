@@ -246,100 +246,124 @@ func drawLimit(t *rapid.T, w *writer) Limit {
 func TestAgainstModel(t *testing.T) {
 	for _, indexOff := range []bool{false, true} {
 		t.Run(fmt.Sprintf("indexOff=%v", indexOff), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { compareWithModel(t, rt, indexOff) })
+			rapid.Check(t, func(rt *rapid.T) {
+				spares := rapid.IntRange(0, 3).Draw(rt, "spares")
+				m := &machine{writer: newWriter(t, Options{ChunkBytes: minChunkBytes, IndexOff: indexOff, SpareChunks: spares})}
+				m.first = rapid.SampledFrom([]uint64{1, 1000}).Draw(rt, "first")
+				m.floor = drawFloor(rt, m.writer)
+				rt.Repeat(rapid.StateMachineActions(m))
+				for _, r := range m.readers {
+					r.view.Release()
+				}
+				if n := m.store.Stats().PinnedChunks; n != 0 {
+					rt.Fatalf("%d chunks pinned in the end", n)
+				}
+			})
 		})
 	}
 }
 
-func compareWithModel(t *testing.T, rt *rapid.T, indexOff bool) {
-	w := newWriter(t, Options{ChunkBytes: minChunkBytes, IndexOff: indexOff, SpareChunks: rapid.IntRange(0, 3).Draw(rt, "spares")})
-	w.first = rapid.SampledFrom([]uint64{1, 1000}).Draw(rt, "first")
-	var readers []*reader
-	time, floor := int64(0), NoFloor
+// machine is what rapid drives: one writer, any number of readers, and the model.
+type machine struct {
+	*writer
+	readers []*reader
+	time    int64
+	floor   uint64 // NoFloor: nothing is held
+}
+
+func drawFloor(rt *rapid.T, w *writer) uint64 {
 	if rapid.Bool().Draw(rt, "archived") {
-		floor = w.first - 1
-		w.store.SetFloor(floor)
+		w.store.SetFloor(w.first - 1)
 	}
-	check := func(err error) {
-		if gone := (*GoneError)(nil); err != nil && !errors.As(err, &gone) {
-			rt.Fatal(err)
+	return w.store.Floor()
+}
+
+// Archive raises the floor.
+func (m *machine) Archive(rt *rapid.T) {
+	if last := m.lastVisible(); m.floor != NoFloor && last > m.floor {
+		m.floor = rapid.Uint64Range(m.floor, last).Draw(rt, "floor")
+		m.store.SetFloor(m.floor)
+	}
+}
+
+// allowGone fails on any error but a GoneError, which writer.read has checked.
+func allowGone(rt *rapid.T, err error) {
+	if gone := (*GoneError)(nil); err != nil && !errors.As(err, &gone) {
+		rt.Fatal(err)
+	}
+}
+
+// ForceMerge lets later rounds merge whatever it costs, or choose.
+func (m *machine) ForceMerge(rt *rapid.T) { m.store.MergeAlways(rapid.Bool().Draw(rt, "merge")) }
+
+func (m *machine) Append(rt *rapid.T) {
+	for range rapid.IntRange(1, 4).Draw(rt, "runs") {
+		m.drawRun(rt, &m.time)
+	}
+}
+
+func (m *machine) Open(rt *rapid.T) {
+	first, last := m.store.Bounds()
+	next := rapid.Uint64Range(max(first, 3)-3, last+3).Draw(rt, "next")
+	filters := rapid.SliceOfNDistinct(rapid.SampledFrom(someFilters), 1, 4, rapid.ID).Draw(rt, "filters")
+	m.readers = append(m.readers, m.newReader(next, filters...))
+}
+
+func (m *machine) Read(rt *rapid.T) {
+	for _, r := range m.readers {
+		if !rapid.Bool().Draw(rt, "reads") {
+			continue
+		}
+		if err := m.read(r, drawLimit(rt, m.writer)); err != nil {
+			allowGone(rt, err)
+			_, last := m.store.Bounds()
+			again := rapid.Uint64Range(last+1-min(last, 20), last+1).Draw(rt, "again")
+			*r = *m.newReader(again, r.filters.Strings()...)
 		}
 	}
-	rt.Repeat(map[string]func(*rapid.T){
-		"force": func(rt *rapid.T) { w.store.merge = rapid.Bool().Draw(rt, "merge") },
-		"append": func(rt *rapid.T) {
-			for range rapid.IntRange(1, 4).Draw(rt, "runs") {
-				w.drawRun(rt, &time)
+}
+
+func (m *machine) CatchUp(rt *rapid.T) {
+	for _, r := range m.readers {
+		for r.next <= m.lastVisible() {
+			from := r.next
+			if err := m.read(r, Limit{}); err != nil {
+				allowGone(rt, err)
+				break
 			}
-		},
-		"open": func(rt *rapid.T) {
-			first, last := w.store.Bounds()
-			next := rapid.Uint64Range(max(first, 3)-3, last+3).Draw(rt, "next")
-			filters := rapid.SliceOfNDistinct(rapid.SampledFrom(someFilters), 1, 4, rapid.ID).Draw(rt, "filters")
-			readers = append(readers, w.newReader(next, filters...))
-		},
-		"read": func(rt *rapid.T) {
-			for _, r := range readers {
-				if rapid.Bool().Draw(rt, "reads") {
-					if err := w.read(r, drawLimit(rt, w)); err != nil {
-						check(err)
-						_, last := w.store.Bounds()
-						*r = *w.newReader(rapid.Uint64Range(last+1-min(last, 20), last+1).Draw(rt, "again"), r.filters.Strings()...)
-					}
-				}
+			if r.next == from {
+				rt.Fatalf("no progress at %d below the fence %d", from, m.lastVisible())
 			}
-		},
-		"catch up": func(rt *rapid.T) {
-			for _, r := range readers {
-				for r.next <= w.lastVisible() {
-					from := r.next
-					if err := w.read(r, Limit{}); err != nil {
-						check(err)
-						break
-					}
-					if r.next == from {
-						rt.Fatalf("no progress at %d below the fence %d", from, w.lastVisible())
-					}
-				}
-			}
-		},
-		"release": func(*rapid.T) {
-			for _, r := range readers {
-				r.view.Release()
-				r.want, r.view.Count, r.view.Bytes = nil, 0, 0
-			}
-		},
-		"time": func(rt *rapid.T) {
-			at := rapid.Int64Range(0, time+1).Draw(rt, "at")
-			if got, want := w.store.SeqAtTime(at), w.seqAtTime(at); got != want {
-				rt.Fatalf("seq at time %d: %d, want %d", at, got, want)
-			}
-		},
-		"archive": func(rt *rapid.T) {
-			if floor != NoFloor && w.lastVisible() > floor {
-				floor = rapid.Uint64Range(floor, w.lastVisible()).Draw(rt, "floor")
-				w.store.SetFloor(floor)
-			}
-		},
-		"": func(rt *rapid.T) {
-			if first, _ := w.store.Bounds(); floor != NoFloor && first > floor+1 {
-				rt.Fatalf("the tip begins with seq %d, but only %d are archived", first, floor)
-			}
-			for i, r := range readers {
-				if err := r.verify(); err != nil {
-					rt.Fatalf("view of reader %d (%v) changed: %v", i, r.filters, err)
-				}
-			}
-			if err := w.store.Check(); err != nil {
-				rt.Fatal(err)
-			}
-		},
-	})
-	for _, r := range readers {
-		r.view.Release()
+		}
 	}
-	if n := w.store.Stats().PinnedChunks; n != 0 {
-		rt.Fatalf("%d chunks pinned in the end", n)
+}
+
+func (m *machine) Release(*rapid.T) {
+	for _, r := range m.readers {
+		r.view.Release()
+		r.want, r.view.Count, r.view.Bytes = nil, 0, 0
+	}
+}
+
+func (m *machine) Time(rt *rapid.T) {
+	at := rapid.Int64Range(0, m.time+1).Draw(rt, "at")
+	if got, want := m.store.SeqAtTime(at), m.seqAtTime(at); got != want {
+		rt.Fatalf("seq at time %d: %d, want %d", at, got, want)
+	}
+}
+
+// Check runs after each of the others: nothing held is gone, kept views must not change, and all structures must hold.
+func (m *machine) Check(rt *rapid.T) {
+	if first, _ := m.store.Bounds(); m.floor != NoFloor && first > m.floor+1 {
+		rt.Fatalf("the tip begins with seq %d, but only %d are archived", first, m.floor)
+	}
+	for i, r := range m.readers {
+		if err := r.verify(); err != nil {
+			rt.Fatalf("view of reader %d (%v) changed: %v", i, r.filters, err)
+		}
+	}
+	if err := m.store.Check(); err != nil {
+		rt.Fatal(err)
 	}
 }
 

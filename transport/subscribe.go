@@ -97,18 +97,23 @@ func (c *conn) begin(ctx context.Context, s *subscription, o *opening) {
 		ctx, cancel := context.WithTimeout(ctx, o.wait)
 		defer cancel()
 		if err := c.broker.WaitSeq(ctx, o.minSeq); err != nil {
-			c.notYet(s, o)
+			c.waitedInVain(s, o, err)
 			return
 		}
 		c.open(s, o)
 	}()
 }
 
-// notYet ends a subscription that waited in vain, or was cancelled meanwhile.
-func (c *conn) notYet(s *subscription, o *opening) {
+// waitedInVain ends a subscription whose MinSeq did not come in time, or that was cancelled meanwhile. When it is the node or
+// the connection that ends, the question stays open: the client asks another node.
+func (c *conn) waitedInVain(s *subscription, o *opening, err error) {
 	c.forget(s)
-	if s.cancelled.Load() {
+	switch {
+	case s.cancelled.Load():
 		c.ended(s.id, &wire.Error{})
+		return
+	case !errors.Is(err, context.DeadlineExceeded):
+		c.ended(s.id, coded(wire.CodeShutdown, "this node is shutting down: use another one"))
 		return
 	}
 	applied := c.stream.Machine().LastSeq()

@@ -16,7 +16,7 @@ func (a *app) benchCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.benchPublishCmd(), a.benchTipCmd())
+	cmd.AddCommand(a.benchPublishCmd(), a.benchTipCmd(), a.benchSplitCmd())
 	return cmd
 }
 

@@ -75,7 +75,7 @@ type Log struct {
 // Publish is the section "publish".
 type Publish struct {
 	MaxInflight     Size     `key:"max_inflight" default:"64MiB" doc:"Bytes queued and proposed at once; publishers wait at the limit."`
-	EntriesInflight Count    `key:"entries_inflight" default:"8" doc:"Log entries proposed and not yet committed."`
+	EntriesInflight Count    `key:"entries_inflight" default:"16" doc:"Log entries proposed and not yet committed."`
 	Wait            Duration `key:"wait" default:"3s" doc:"How long a publish may wait for a leader or for room before it is refused as not executed."`
 }
 

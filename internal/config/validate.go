@@ -116,8 +116,8 @@ func (v *validator) sizes(c *Config) {
 	if c.Publish.MaxInflight < 2<<20 {
 		v.add("publish.max_inflight", "is below 2MiB: the largest message must fit")
 	}
-	if n := c.Publish.EntriesInflight; n < 1 || n > 256 {
-		v.add("publish.entries_inflight", "is not between 1 and 256")
+	if n := c.Publish.EntriesInflight; n < 1 || n > 64 {
+		v.add("publish.entries_inflight", "is not between 1 and 64")
 	}
 	v.history(c.History)
 	v.limits(c.Limits)

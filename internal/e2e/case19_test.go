@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/internal/control"
 	"github.com/cantus-bus/cantus/transport/http"
 )
@@ -114,7 +115,7 @@ func (w *world) pageThrough(n int) {
 func TestCase19TopicLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 1000
-	w := start(t, 3, func(w *world) { w.maxTopics = limit })
+	w := start(t, 3, func(w *world) { w.change = func(o *cluster.Options) { o.Stream.MaxTopics = limit } })
 	x := w.writer(w.connect(), "w", client.ProducerOptions{})
 	var refused atomic.Int64
 	for i := range 2 * limit {

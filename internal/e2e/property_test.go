@@ -15,10 +15,11 @@ import (
 )
 
 // TestStreamAgainstModel is everything at once: random topics, sizes and filters, pipelined and atomic publishes, readers
-// that are fast, slow, or stop and resume at random marks, a ring that turns over several times, and nodes that die, restart
-// and change leaders. In the end every node's stream is held against what publishers were told, and every reader's messages
+// that are fast, slow, or stop and resume at random marks, a ring that turns over several times, and nodes that die
+// alone or all at once, restart, join and change leaders. In the end every node's stream is held against what publishers were told, and every reader's messages
 // against the stream.
 func TestStreamAgainstModel(t *testing.T) {
+	t.Parallel()
 	seeds := []uint64{uint64(time.Now().UnixNano()), 1}
 	if long() {
 		for len(seeds) < 20 {
@@ -33,7 +34,10 @@ func TestStreamAgainstModel(t *testing.T) {
 		seeds = []uint64{n}
 	}
 	for _, seed := range seeds {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { newRun(t, seed).run() })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			newRun(t, seed).run()
+		})
 	}
 }
 
@@ -101,7 +105,7 @@ func (x *run) chaos() {
 	}
 	for range steps {
 		x.flow(40, 1<<20)
-		switch x.r.IntN(5) {
+		switch x.r.IntN(7) {
 		case 0:
 			x.changeLeader(false)
 		case 1, 2:
@@ -113,13 +117,19 @@ func (x *run) chaos() {
 			x.flow(40, 1<<20)
 			x.restart(m)
 		case 4:
-			m := x.cluster.Running()[x.r.IntN(3)]
+			m := x.cluster.Running()[x.r.IntN(len(x.cluster.Members))]
 			x.close(m)
 			x.flow(20, 1<<20)
 			x.restart(m)
+		case 5:
+			x.restartAll()
+		case 6:
+			if len(x.cluster.Members) < 5 {
+				x.join()
+			}
 		}
 	}
-	x.flow(40, 16<<20-x.ledger.bytes.Load()) // the ring turns over in every run
+	x.flow(40, 20<<20-x.ledger.bytes.Load()) // the ring turns over in every run
 }
 
 // flow waits until so much more was acked.

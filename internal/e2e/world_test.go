@@ -32,12 +32,12 @@ func long() bool { return os.Getenv("CANTUS_E2E_LONG") != "" }
 // world is a cluster that clients can reach. Its methods are the test goroutine's unless they say otherwise.
 type world struct {
 	testing.TB
-	ctx       context.Context
-	cluster   *clustertest.Cluster
-	addrs     []string // of the nodes' data planes
-	ledger    *ledger
-	tip       tipstore.Options // of nodes started from now on
-	maxTopics int
+	ctx     context.Context
+	cluster *clustertest.Cluster
+	addrs   []string // of the nodes' data planes
+	ledger  *ledger
+	tip     tipstore.Options       // of nodes started from now on
+	change  func(*cluster.Options) // further options of nodes, may be nil
 
 	mu    sync.RWMutex         // held for writing while nodes stop and start
 	ports map[string][2]string // data and control plane's addresses by node id: a restarted node takes them again
@@ -65,8 +65,8 @@ func start(t testing.TB, n int, change func(*world)) *world {
 
 func (w *world) configure(_ int, o *cluster.Options) {
 	o.Stream.Tip = w.tip
-	if w.maxTopics != 0 {
-		o.Stream.MaxTopics = w.maxTopics
+	if w.change != nil {
+		w.change(o)
 	}
 }
 
@@ -140,6 +140,23 @@ func (w *world) restart(m *clustertest.Member) {
 	defer w.mu.Unlock()
 	w.cluster.Restart(m)
 	w.tellAddrs()
+}
+
+// join adds a node and waits until it has a vote.
+func (w *world) join() {
+	w.Helper()
+	w.mu.Lock()
+	m := w.cluster.Add()
+	w.tellAddrs()
+	w.mu.Unlock()
+	w.eventually("the new node to have a vote", func() bool {
+		for _, n := range m.Topology().Nodes {
+			if n.ID == m.NodeID() && n.Voter {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // restartAll kills all nodes at once and starts them again.

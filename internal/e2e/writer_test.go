@@ -130,10 +130,12 @@ func matches(filters []string, topic string) bool {
 // randomPayload is mostly small, at times large, and half of them can be compressed.
 func randomPayload(r *rand.Rand) []byte {
 	limit := 200
-	switch n := r.IntN(20); {
+	switch n := r.IntN(500); {
 	case n == 0:
+		limit = client.MaxPayload
+	case n < 25:
 		limit = 64 << 10
-	case n < 6:
+	case n < 150:
 		limit = 4 << 10
 	}
 	b := make([]byte, r.IntN(limit+1))

@@ -19,13 +19,14 @@ var floors = map[string]int{
 	"transport":      50,
 	"client":         50,
 
-	"cluster":            40,
-	"fsm":                30,
-	"tipstore":           20,
-	"tipstore/losertree": 19,
-	"tipstore/profile":   22, // compares the tip with the queues of heapbench
-	"subtree":            20,
-	"subtree/plan":       15,
+	"cluster":              40,
+	"fsm":                  30,
+	"tipstore":             20,
+	"tipstore/losertree":   19,
+	"tipstore/profile":     22, // compares the tip with the queues of heapbench
+	"subtree":              20,
+	"subtree/plan":         15,
+	"subtree/plan/cluster": 12,
 
 	"internal/wire":   11,
 	"internal/record": 10,

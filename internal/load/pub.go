@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -82,7 +83,9 @@ func pubLines(ctx context.Context, p *client.Producer, o PubOptions, acked func(
 			failed.set(fmt.Errorf("line %d: %w", n, err))
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		failed.set(fmt.Errorf("line %d is longer than a message may be, %d bytes: the lines before it were published", n+1, client.MaxPayload))
+	} else if err != nil {
 		failed.set(fmt.Errorf("line %d: %w", n+1, err))
 	}
 	if err := p.Flush(ctx); err != nil {

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -107,6 +108,38 @@ func TestBatchBuilderLimits(t *testing.T) {
 	out := b.Finish(ProducerID{}, 3, 4, false) // epoch and number mean nothing without a producer
 	if err := out.Validate(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLargestEntryFits names as many new topics of the longest name as one batch can: what a proposer builds, every node must
+// take, or all of them would stop at it.
+func TestLargestEntryFits(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("%0*d", MaxTopicBytes, i) }
+	var b BatchBuilder
+	b.Reset(nil, make([]Precondition, MaxPreconditions))
+	for b.Add(0, nil, nil) == nil {
+	}
+	var e EntryBuilder
+	e.Reset()
+	batch := Batch(e.AddBatch(b.Finish(ProducerID{}, 0, 0, true)))
+	n := 0
+	ref := func() uint32 { n++; return e.NewTopicRef(name(n)) }
+	for i := range MaxPreconditions {
+		batch.SetPreconditionTopic(i, ref())
+	}
+	for run := batch.Records(); len(run) > 0; run = run[Scan(run):] {
+		SetTopic(run, ref())
+	}
+	size := e.Size()
+	_, body, _, err := DecodeEntry(e.Finish(CodecNone, EntryHeader{}), nil)
+	if err == nil {
+		_, _, err = PublishBody(body, nil)
+	}
+	if err != nil {
+		t.Fatalf("an entry of %d bytes with %d new topics: %v", size, n, err)
+	}
+	if free := MaxEntryRaw - size; free >= HeaderSize+2+MaxTopicBytes {
+		t.Errorf("MaxEntryRaw has %d bytes that no entry needs", free)
 	}
 }
 

@@ -36,9 +36,11 @@ const (
 	// MaxEntryBody is how many bytes of batches and names a proposer gathers into one entry, before compression. A single
 	// larger batch travels alone.
 	MaxEntryBody = 256 << 10
-	// MaxEntryRaw bounds what an entry's body may decompress to: one batch of the smallest records, each on a new topic
-	// of the longest name.
-	MaxEntryRaw = publishHeaderSize + MaxBatchBytes + (MaxBatchBytes/HeaderSize)*(2+MaxTopicBytes) + Align
+	// MaxEntryRaw bounds what an entry's body may decompress to: one batch of the smallest records with all preconditions,
+	// each on a new topic of the longest name. A proposer can build that, so no node may refuse it.
+	MaxEntryRaw = publishHeaderSize + MaxBatchBytes + maxBatchTopics*(2+MaxTopicBytes) + Align
+
+	maxBatchTopics = MaxPreconditions + (MaxBatchBytes-BatchHeaderSize-MaxPreconditions*preconditionSize)/HeaderSize
 
 	// NewTopic marks, in a topic number of an entry, an index into the entry's table of new names.
 	NewTopic = 1 << 31

@@ -16,6 +16,7 @@ const (
 	CodeTooManyTopics      Code = 6
 	CodeTooManyProducers   Code = 7
 	CodeInvalid            Code = 8
+	CodeSettled            Code = 9 // the numbers were used up before, with outcomes that differ or are forgotten
 
 	CodeNotLeader       Code = 32 // not executed
 	CodeUnavailable     Code = 33 // not executed: no leader or no quorum
@@ -55,7 +56,7 @@ func (c Code) String() string {
 
 var (
 	machineNames = [...]string{"ok", "duplicate", "out_of_order", "fenced", "unknown_producer", "precondition_failed",
-		"too_many_topics", "too_many_producers", "invalid"}
+		"too_many_topics", "too_many_producers", "invalid", "settled"}
 	commandNames  = [...]string{"not_leader", "unavailable", "unknown", "disk_full", "publish_too_large", "shutting_down"}
 	protocolNames = [...]string{"protocol", "version", "wrong_cluster", "too_large", "bad_topic", "bad_filter",
 		"too_many_filters", "too_many_subscriptions", "gone", "not_yet", "slow", "internal", "too_many_connections", "shutdown"}

@@ -20,8 +20,10 @@ const (
 	// Before they are merged into stores, all partitions together have piecesPerStore times as many pieces as stores: more
 	// bring the merge nearer to the optimum, and take more rules.
 	piecesPerStore = 2
-	// maxPieces bounds the pieces of one partition, and with them the time of a merge.
-	maxPieces = 1024
+	// One partition has at most maxPieces, and at most mostPerStore for each of its stores: they bound the time of a merge and
+	// the rules of a partition that stands alone with more budget than it can use.
+	maxPieces    = 1024
+	mostPerStore = 64
 )
 
 // Options say what may be spent.
@@ -138,6 +140,7 @@ func (c *computation) share() {
 	if !c.o.Even {
 		c.price = search(gridStep(highest), c.total, func(l uint64) int { return c.countAll(l, c.o.MaxStores, nil) })
 		c.countAll(c.price, c.o.MaxStores, c.budgets)
+		c.fine = min(c.fine, c.price) // large partitions may have taken most of the pieces
 	}
 }
 
@@ -177,8 +180,9 @@ func (c *computation) decide(p int) {
 // fresh clusters partition p from nothing: greedily into pieces, then the pieces into stores.
 func (c *computation) fresh(p int) [][]piece {
 	root, l := c.f.roots[p], c.fine
-	if c.greedy.run(root, c.limit(l), true) > maxPieces {
-		l = search(gridStep(cost(c.f.topics[root], c.f.weight[root])), maxPieces, func(l uint64) int {
+	most := min(maxPieces, mostPerStore*c.budgets[p])
+	if c.greedy.run(root, c.limit(l), true) > most {
+		l = search(gridStep(cost(c.f.topics[root], c.f.weight[root])), most, func(l uint64) int {
 			return c.greedy.run(root, c.limit(l), false)
 		})
 		c.greedy.run(root, c.limit(l), true)

@@ -25,6 +25,9 @@ type forest struct {
 	sorted []bool
 
 	roots []uint32 // of partition p
+
+	// hashSegment of a node's last segment, 0: not asked for yet. Names lie all over the table; each is read once.
+	hashes []uint64
 }
 
 // kid is a child with its sums, laid out so that a pass over many siblings reads memory in order.
@@ -145,6 +148,17 @@ func cost(n uint32, weight uint64) uint64 { return uint64(n) * weight }
 
 // name is the path of a node.
 func (f *forest) name(v uint32) string { return f.names.Name(topic.ID(v)) }
+
+// hash is hashSegment of the last segment of v, whose parent's path is above bytes long.
+func (f *forest) hash(v uint32, above int) uint64 {
+	if f.hashes == nil {
+		f.hashes = make([]uint64, len(f.topics))
+	}
+	if f.hashes[v] == 0 {
+		f.hashes[v] = hashSegment(f.name(v)[above:])
+	}
+	return f.hashes[v]
+}
 
 // below is what follows the path of an ancestor in the path of v: "/segment...".
 func (f *forest) below(ancestor, v uint32) string { return f.name(v)[len(f.name(ancestor)):] }

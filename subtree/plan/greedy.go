@@ -190,7 +190,7 @@ func (g *greedy) spread(v uint32, items []item) (n uint32, weight uint64) {
 	for _, it := range items {
 		i := 0
 		if it.ref.kind == refTree {
-			i = part(g.f.name(it.ref.node)[pathLen:], parts)
+			i = jump(g.f.hash(it.ref.node, pathLen), parts)
 		}
 		p := &g.pieces[at+i]
 		p.topics, p.weight = p.topics+it.topics, p.weight+it.weight

@@ -116,13 +116,16 @@ func pick(stores []int, rest string) int {
 	return stores[part(rest, len(stores))]
 }
 
-// part hashes the first segment of "/segment..." to [0, parts). With one part more, only the share of the new part moves.
-func part(rest string, parts int) int {
+// part maps the first segment of "/segment..." to [0, parts). With one part more, only the share of the new part moves.
+func part(rest string, parts int) int { return jump(hashSegment(rest), parts) }
+
+// hashSegment hashes the first segment of "/segment...".
+func hashSegment(rest string) uint64 {
 	h := uint64(fnvOffset)
 	for i := 1; i < len(rest) && rest[i] != '/'; i++ {
 		h = (h ^ uint64(rest[i])) * fnvPrime
 	}
-	return jump(mix(h), parts)
+	return mix(h)
 }
 
 // mix is the finaliser of splitmix64: FNV leaves the last bytes in the low bits.

@@ -214,10 +214,7 @@ func (p *Plan) checkRule(r Rule) error {
 	return nil
 }
 
-// holds says whether a valid topic lies in a partition.
+// holds says whether a valid topic lies in a partition; one of a single segment has no other.
 func holds(partition, name string) bool {
-	if len(name) == len(partition) {
-		return name == partition
-	}
-	return strings.HasPrefix(name, partition) && name[len(partition)] == '/' && strings.IndexByte(partition, '/') >= 0
+	return within(name, partition) && (len(name) == len(partition) || strings.IndexByte(partition, '/') >= 0)
 }

@@ -46,7 +46,7 @@ func (f *forest) volumes(root uint32, p *Plan) []volume {
 		}
 		list[r.Stores[0]].add(own)
 		for _, k := range f.kids[f.first[v]:f.first[v+1]] {
-			list[pick(r.Stores, f.name(k.node)[len(r.Path):])].add(volume{k.topics, k.weight})
+			list[r.Stores[jump(f.hash(k.node, len(r.Path)), len(r.Stores))]].add(volume{k.topics, k.weight})
 		}
 	}
 	return list

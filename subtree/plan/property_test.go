@@ -117,6 +117,49 @@ func TestEveryTopicHasOneStore(t *testing.T) {
 	})
 }
 
+// TestUnder holds the stores of a subtree against the rules, one by one: those at or below the path, and what the path
+// has without them.
+func TestUnder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := mustTable(t, drawVolumes(t))
+		plans := mustCompute(t, table, nil, drawOptions(t)).Plans
+		path := drawTopic(t)
+		if n := table.Nodes(); n > 1 && rapid.Bool().Draw(t, "known") {
+			path = table.Name(topic.ID(rapid.IntRange(0, n-1).Draw(t, "node")))
+		}
+		for _, p := range plans {
+			want := map[int]bool{}
+			own := false
+			for _, r := range p.rules {
+				if path == "" || strings.HasPrefix(r.Path+"/", path+"/") {
+					own = own || r.Path == path && r.Kind != Exact
+					for _, s := range r.Stores {
+						want[s] = true
+					}
+				}
+			}
+			if path != "" && topic.PartitionOf(path) == p.partition && !own {
+				want[p.inherited(path)] = true
+			}
+			got := p.Under([]int{-5}, path)
+			if got[0] != -5 || len(got)-1 != len(want) || !slices.IsSorted(got) {
+				t.Fatalf("under %q: %v, want %v: %v", path, got, want, p.rules)
+			}
+			for _, s := range got[1:] {
+				if !want[s] {
+					t.Fatalf("under %q: %v, want %v: %v", path, got, want, p.rules)
+				}
+			}
+			for id := range topic.ID(table.Nodes()) {
+				name := table.Name(id)
+				if s := p.StoreOf(name); s >= 0 && (path == "" || strings.HasPrefix(name+"/", path+"/")) && !slices.Contains(got[1:], s) {
+					t.Fatalf("%q is in store %d, under %q are %v", name, s, path, got)
+				}
+			}
+		}
+	})
+}
+
 func TestBudgetIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOptions(t)
@@ -232,78 +275,6 @@ func TestEncodingRoundTrip(t *testing.T) {
 			if _, err := Decode(src[:cut]); err == nil {
 				t.Fatalf("%d of %d bytes were enough", cut, len(src))
 			}
-		}
-	})
-}
-
-// bruteForce is the least cost of any grouping of pieces into at most k stores.
-func bruteForce(pieces []piece, k int) uint64 {
-	best := ^uint64(0)
-	groups := make([]volume, k)
-	var try func(i, used int)
-	try = func(i, used int) {
-		if i == len(pieces) {
-			best = min(best, totalCost(groups))
-			return
-		}
-		for g := range min(used+1, k) {
-			groups[g].add(volume{pieces[i].topics, pieces[i].weight})
-			try(i+1, max(used, g+1))
-			groups[g].sub(volume{pieces[i].topics, pieces[i].weight})
-		}
-	}
-	try(0, 0)
-	return best
-}
-
-func drawPieces(t *rapid.T, maxTopics uint32) []piece {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) piece {
-		return piece{rapid.Uint64Range(0, 100).Draw(t, "weight"), rapid.Uint32Range(1, maxTopics).Draw(t, "topics"), nil}
-	}), 1, 9).Draw(t, "pieces")
-}
-
-func mergedCost(t *rapid.T, pieces []piece, k int) (total uint64) {
-	stores := mergePieces(slices.Clone(pieces), k)
-	n := 0
-	for _, s := range stores {
-		total, n = total+cost(sum(s)), n+len(s)
-	}
-	if len(stores) > k || n != len(pieces) {
-		t.Fatalf("%d stores of %d allowed, with %d pieces of %d", len(stores), k, n, len(pieces))
-	}
-	return total
-}
-
-// TestMergeOfTopicsIsTheBest holds the merge of single topics against all groupings.
-func TestMergeOfTopicsIsTheBest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pieces, k := drawPieces(t, 1), rapid.IntRange(1, 5).Draw(t, "stores")
-		if got, want := mergedCost(t, pieces, k), bruteForce(pieces, k); got != want {
-			t.Fatalf("cost %d, the best is %d", got, want)
-		}
-	})
-}
-
-// bestRuns is the least cost of any k runs of pieces, in their order.
-func bestRuns(pieces []piece, k int) uint64 {
-	if k == 1 || len(pieces) <= 1 {
-		return cost(sum(pieces))
-	}
-	best := cost(sum(pieces))
-	for i := 1; i < len(pieces); i++ {
-		best = min(best, bestRuns(pieces[:i], k-1)+cost(sum(pieces[i:])))
-	}
-	return best
-}
-
-// TestMergeOfPiecesIsTheBestInRuns holds the merge of pieces that cannot be cut against all runs.
-func TestMergeOfPiecesIsTheBestInRuns(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pieces, k := drawPieces(t, 9), rapid.IntRange(1, 5).Draw(t, "stores")
-		sorted := slices.Clone(pieces)
-		mergePieces(sorted, len(sorted))
-		if got, want := mergedCost(t, pieces, k), bestRuns(sorted, k); got != want {
-			t.Fatalf("cost %d, the best is %d", got, want)
 		}
 	})
 }

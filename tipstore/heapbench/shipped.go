@@ -19,18 +19,32 @@ func (m *shipped) Reset(l *Lists) {
 	m.tree.Build()
 }
 
+// Fill does as the tip's merge.
 func (m *shipped) Fill(dst []uint64) int {
-	for i := range dst {
-		if m.tree.Empty() {
-			return i
-		}
+	n := 0
+	last, lead := ^uint32(0), uint64(0)
+	for n < len(dst) && !m.tree.Empty() {
 		key, id := m.tree.Top()
-		dst[i] = key
-		if next := m.take(id); next != none {
-			m.tree.Replace(next)
+		dst[n] = key
+		n++
+		if id == last {
+			lead = m.tree.Lead()
 		} else {
-			m.tree.Pop()
+			last, lead = id, 0
+		}
+		for {
+			next := m.take(id)
+			if next == none {
+				m.tree.Pop()
+				break
+			}
+			if next >= lead || n == len(dst) {
+				m.tree.Replace(next)
+				break
+			}
+			dst[n] = next
+			n++
 		}
 	}
-	return len(dst)
+	return n
 }

@@ -92,6 +92,20 @@ func (t *Tree) Replace(key uint64) {
 	t.replay((key-t.low)<<(t.shift&63)|leaf, leaf)
 }
 
+// Lead returns a key up to which, exclusively, the list with the least key stays the one: that of the second. Its further
+// keys below may be taken without a Replace, which saves the games when a list has many keys in a row. Not for an empty
+// tree.
+func (t *Tree) Lead() uint64 {
+	least := outOfGame
+	for i := (uint64(len(t.nodes)) + t.leaf()) / 2; i > 0; i /= 2 {
+		least = min(least, t.nodes[i]) // who is second has lost to the first
+	}
+	if least == outOfGame {
+		return outOfGame
+	}
+	return t.low + least>>(t.shift&63)
+}
+
 // replay plays the games on the way from the leaf up.
 func (t *Tree) replay(p, leaf uint64) {
 	nodes := t.nodes

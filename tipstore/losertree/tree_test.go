@@ -24,6 +24,9 @@ func merge(t *rapid.T, tree *Tree, lists [][]uint64, low uint64) (merged []uint6
 			t.Fatalf("key %d is not the next of list %d: %v", key, id, *list)
 		}
 		merged = append(merged, key)
+		if lead := tree.Lead(); lead != second(rest, id-1000) {
+			t.Fatalf("lead %d, the second key is %d", lead, second(rest, id-1000))
+		}
 		if *list = (*list)[1:]; len(*list) > 0 {
 			tree.Replace((*list)[0])
 		} else {
@@ -31,6 +34,17 @@ func merge(t *rapid.T, tree *Tree, lists [][]uint64, low uint64) (merged []uint6
 		}
 	}
 	return merged
+}
+
+// second is the least next key of the lists but one.
+func second(rest [][]uint64, but uint32) uint64 {
+	least := outOfGame
+	for i, l := range rest {
+		if uint32(i) != but && len(l) > 0 {
+			least = min(least, l[0])
+		}
+	}
+	return least
 }
 
 // TestAgainstSort merges random lists, among them empty ones and equal keys, with one tree again and again.

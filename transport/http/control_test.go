@@ -162,7 +162,11 @@ func TestMembershipGoesToTheLeader(t *testing.T) {
 	if !strings.Contains(body.Error.Message, "raftaddr") {
 		t.Errorf("unknown field: %q does not name it", body.Error.Message)
 	}
-	callJSON(t, "DELETE", fts.URL+"/v1/nodes/nobody", "", 500, &body)
+	callJSON(t, "DELETE", fts.URL+"/v1/nodes/nobody", "", 404, &body)
+	callJSON(t, "POST", fts.URL+"/v1/leader/transfer", `{"to":"itself"}`, 409, &body)
+	if body.Error.Code != "refused" || !strings.Contains(body.Error.Message, "cannot find peer") {
+		t.Errorf("%+v", body.Error)
+	}
 }
 
 // TestForwardedOnce: two nodes that each think the other leads do not pass a request to and fro.

@@ -234,7 +234,7 @@ func TestBadPublishes(t *testing.T) {
 		{"", `{"topic":"a","payload_base64":"%"}`, 400, "bad_request"},
 		{"", `not json`, 400, "bad_request"},
 		{"", `{"topic":"a","payload":"` + big + `"}`, 413, "too_large"},
-		{"", `{"topic":"a","payload":"` + big + big + big + `"}`, 400, "bad_request"},
+		{"", `{"topic":"a","payload":"` + big + big + big + `"}`, 413, "too_large"},
 		{"producer=12", `{"topic":"a"}`, 400, "bad_request"},
 		{"producer=" + producer, `{"topic":"a"}`, 400, "bad_request"},
 		{"producer=" + producer + "&epoch=1", `{"topic":"a"}`, 400, "bad_request"},

@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"errors"
+	"fmt"
 	nethttp "net/http"
 	"net/http/httptest"
 	"sync"
@@ -135,11 +136,17 @@ func (n *fakeNode) AddNode(_ context.Context, id, addr string, voter bool) error
 
 func (n *fakeNode) RemoveNode(_ context.Context, id string) error {
 	if id == "nobody" {
-		return errors.New("remove node nobody: no such member")
+		return fmt.Errorf("remove node nobody: %w", cluster.ErrNoNode)
 	}
 	return n.did("remove " + id)
 }
-func (n *fakeNode) TransferLeader(_ context.Context, to string) error { return n.did("transfer " + to) }
+
+func (n *fakeNode) TransferLeader(_ context.Context, to string) error {
+	if to == "itself" {
+		return errors.New("transfer the leadership: cannot find peer")
+	}
+	return n.did("transfer " + to)
+}
 
 func (n *fakeNode) Checkpoint(context.Context) (uint64, error) {
 	return 7, n.checkpoint(7)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	nethttp "net/http"
 
+	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/wire"
@@ -75,6 +76,10 @@ func asProblem(err error) *Problem {
 		return p
 	case errors.As(err, &coded):
 		return codedProblem(coded)
+	case errors.Is(err, cluster.ErrNoNode):
+		return problem(nethttp.StatusNotFound, "no_node", "%v: see /v1/nodes", err)
+	case errors.Is(err, cluster.ErrClosed):
+		return problem(nethttp.StatusServiceUnavailable, "shutting_down", "%v: use another node", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem(nethttp.StatusServiceUnavailable, "timeout", "the cluster did not answer in time: %v; see /v1/status", err)
 	default:

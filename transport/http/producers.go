@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"encoding/hex"
+	"math"
 	nethttp "net/http"
 	"net/url"
 	"strconv"
@@ -10,6 +11,9 @@ import (
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/record"
 )
+
+// maxNumber leaves room for every message of a body: numbers must not overflow.
+const maxNumber = math.MaxInt64
 
 // identity is what makes a publish over HTTP repeatable without a duplicate: the number counts the producer's messages.
 type identity struct {
@@ -47,8 +51,8 @@ func parseIdentity(q url.Values) (identity, error) {
 		return identity{}, problem(nethttp.StatusBadRequest, "bad_request", "epoch %q: want the epoch that POST /v1/producers answered", q.Get("epoch"))
 	}
 	number, err := strconv.ParseUint(q.Get("number"), 10, 64)
-	if err != nil || number == 0 {
-		return identity{}, problem(nethttp.StatusBadRequest, "bad_request", "number %q: want the number of the first line's message, from 1", q.Get("number"))
+	if err != nil || number == 0 || number > maxNumber {
+		return identity{}, problem(nethttp.StatusBadRequest, "bad_request", "number %q: want the number of the first line's message, from 1 to %d", q.Get("number"), uint64(maxNumber))
 	}
 	return identity{id, uint32(epoch), number}, nil
 }

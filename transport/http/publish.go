@@ -7,12 +7,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	nethttp "net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/fsm"
@@ -113,6 +115,9 @@ func (s *Server) newPublication(r *nethttp.Request) (*publication, error) {
 			return nil, err
 		}
 	}
+	if len(p.pre) > record.MaxPreconditions {
+		return nil, problem(nethttp.StatusBadRequest, "bad_request", "%d preconditions: at most %d", len(p.pre), record.MaxPreconditions)
+	}
 	p.builder.Reset(nil, p.pre)
 	return p, nil
 }
@@ -161,7 +166,14 @@ func (p *publication) run(ctx context.Context, body io.Reader, out *answerWriter
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		if err := p.add(lines.Bytes()); err != nil {
+		err := p.add(lines.Bytes())
+		if errors.Is(err, record.ErrBatchFull) { // what was gathered leaves no room for a large message
+			if err := p.send(ctx, out); err != nil {
+				return err
+			}
+			err = p.add(lines.Bytes())
+		}
+		if err != nil {
 			return p.atLine(err, out)
 		}
 		if !p.atomic && (p.builder.Size() >= batchBytes || p.builder.Count() >= batchLines) {
@@ -170,8 +182,12 @@ func (p *publication) run(ctx context.Context, body io.Reader, out *answerWriter
 			}
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v (a line has at most %d bytes)", p.line+1, err, maxLine)
+	p.line++
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return p.atLine(problem(nethttp.StatusRequestEntityTooLarge, "too_large", "line %d has over %d bytes: no line may", p.line, maxLine), out)
+	case err != nil:
+		return p.atLine(problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v", p.line, err), out)
 	}
 	return p.send(ctx, out)
 }
@@ -188,11 +204,10 @@ func (p *publication) atLine(err error, out *answerWriter) error {
 	return bad
 }
 
+// add puts a line's message into the batch. The error is ErrBatchFull if the next batch would take it.
 func (p *publication) add(line []byte) error {
-	var l publishLine
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
+	l, err := parseLine(line)
+	if err != nil {
 		return problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v", p.line, err)
 	}
 	payload, err := l.payload()
@@ -203,10 +218,33 @@ func (p *publication) add(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := p.builder.Add(ref, l.headers(), payload); err != nil {
-		return problem(nethttp.StatusRequestEntityTooLarge, "too_large", "line %d: %v", p.line, err)
+	err = p.builder.Add(ref, l.headers(), payload)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, record.ErrBatchFull) && !p.atomic:
+		return err
+	case errors.Is(err, record.ErrBadHeader):
+		return problem(nethttp.StatusBadRequest, "bad_request", "line %d: %v", p.line, err)
 	}
-	return nil
+	return problem(nethttp.StatusRequestEntityTooLarge, "too_large", "line %d: %v", p.line, err)
+}
+
+// parseLine reads one JSON object that is all of the line: what stood behind it would be lost without a word, and so would
+// bytes that are no UTF-8, which the decoder replaces.
+func parseLine(line []byte) (l publishLine, err error) {
+	if !utf8.Valid(line) {
+		return l, errors.New("is not UTF-8: give such a payload as payload_base64")
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return l, err
+	}
+	if rest := bytes.TrimSpace(line[dec.InputOffset():]); len(rest) > 0 {
+		return l, fmt.Errorf("%.20q stands behind the object: one message per line", rest)
+	}
+	return l, nil
 }
 
 // send submits the lines gathered and waits for their fate.
@@ -215,6 +253,10 @@ func (p *publication) send(ctx context.Context, out *answerWriter) error {
 		return nil
 	}
 	batch := p.builder.Finish(p.who.id, p.who.epoch, p.who.number, p.atomic)
+	// In the log a batch that breaks a rule would stop every node.
+	if err := batch.Validate(); err != nil {
+		return problem(nethttp.StatusBadRequest, "bad_request", "not executed: %v", err)
+	}
 	done := make(chan fsm.Result, 1)
 	sub := &cluster.Submission{
 		Batch:    batch,

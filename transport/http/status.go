@@ -70,7 +70,12 @@ func (s *Server) change(w nethttp.ResponseWriter, r *nethttp.Request, do func(co
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.RequestTimeout)
 	defer cancel()
 	if err := do(ctx); err != nil {
-		writeErr(w, err)
+		p := asProblem(err)
+		if p.status == nethttp.StatusInternalServerError {
+			// The cluster said no, for a reason that the message tells: nothing is broken.
+			p = problem(nethttp.StatusConflict, "refused", "%v", err)
+		}
+		writeErr(w, p)
 		return
 	}
 	t := s.node.Topology()
