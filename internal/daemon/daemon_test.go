@@ -172,7 +172,8 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		"publish.max_inflight": "3MiB", "publish.entries_inflight": "3", "publish.wait": "1s", "limits.topics": "5", "limits.producers": "6",
 		"limits.connections": "7", "limits.connection_inflight": "2MiB", "limits.subscriptions": "8", "limits.event_streams": "9",
 		"raft.heartbeat_timeout": "700ms", "raft.election_timeout": "2s", "raft.lease_timeout": "200ms", "raft.commit_timeout": "7ms",
-		"raft.stall_limit": "9s", "http.pprof": "true",
+		"raft.stall_limit": "9s", "http.pprof": "true", "history.enabled": "false", "history.window_bytes": "1MiB", "history.window_age": "1m",
+		"history.plan_windows": "0", "history.stores_per_partition": "9", "history.rewrite_rate": "0",
 	}
 	elsewhere := map[string]bool{ // used by listen, by the command, or with one allowed value
 		"listen.client": true, "listen.http": true, "logging.level": true, "logging.json": true, "log.store": true,
@@ -181,8 +182,11 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		o := Options{Config: loadConfig(t, append([]string{"node.data=/d", "cluster.join=y:1", "raft.election_timeout=5s"}, set...)...)}
 		http := httpOptions(Options{Config: o.Config, Logger: nullLogger}, nil, nil)
 		http.Config = nil // holds every key by itself
-		return fmt.Sprintf("%+v %+v %+v", clusterOptions(&o.Config.Config, Options{Logger: nullLogger}, nil),
-			transportOptions(&o.Config.Config, nil, nullLogger, nil), http)
+		cl, history := clusterOptions(&o.Config.Config, Options{Logger: nullLogger}, nil), "none"
+		if h := cl.Stream.History; h != nil {
+			history, cl.Stream.History = fmt.Sprintf("%+v", *h), nil // a pointer would print as its address
+		}
+		return fmt.Sprintf("%+v %+v %+v %+v", cl, history, transportOptions(&o.Config.Config, nil, nullLogger, nil), http)
 	}
 	plain := options()
 	for _, key := range config.Keys() {
