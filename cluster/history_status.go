@@ -16,6 +16,7 @@ type HistoryStatus struct {
 	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
 	Files              int      `json:"files"`
 	Bytes              int64    `json:"bytes"` // of the files
+	ReadMessages       uint64   `json:"read_messages"` // that readers got from here since the node started
 	Damaged            []string `json:"damaged,omitempty"`
 	Problem            string   `json:"problem,omitempty"`
 }
@@ -26,7 +27,7 @@ func (s *Stream) HistoryStatus() *HistoryStatus {
 	if h == nil {
 		return nil
 	}
-	st := &HistoryStatus{Windows: uint64(len(s.machine.Windows()))}
+	st := &HistoryStatus{Windows: uint64(len(s.machine.Windows())), ReadMessages: h.pastMessages.Load()}
 	st.FirstSeq, st.LastSeq = h.store.Bounds()
 	st.PendingWindows = st.Windows - min(st.Windows, h.archiver.done.Load())
 	for _, m := range h.store.Files() {

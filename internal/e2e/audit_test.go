@@ -70,7 +70,9 @@ func (w *world) audit() []stored {
 	w.Helper()
 	id, of := w.digests()
 	before := w.wantEqual(of)
-	w.tip = wholeTip
+	if !w.history {
+		w.tip = wholeTip
+	}
 	w.restartAll()
 	after := w.wantEqual(w.digestsAt(id))
 	if !maps.Equal(before.Parts, after.Parts) {

@@ -65,9 +65,9 @@ func (x *reader) open(o client.SubscribeOptions, first bool) bool {
 	}
 }
 
-// fellOff says whether err is the one that slow readers must expect.
+// fellOff says whether err is the one that slow readers must expect where no history is kept.
 func (x *reader) fellOff(s *session, err error) bool {
-	if errors.Is(err, client.ErrGone) && s.gone != 0 {
+	if errors.Is(err, client.ErrGone) && s.gone != 0 && !x.history {
 		return true
 	}
 	x.Errorf("%s: %v", x.name, err)

@@ -38,6 +38,7 @@ type world struct {
 	ledger  *ledger
 	tip     tipstore.Options       // of nodes started from now on
 	change  func(*cluster.Options) // further options of nodes, may be nil
+	history bool                   // nodes keep history, so nothing is ever gone; see keepHistory
 
 	mu    sync.RWMutex         // held for writing while nodes stop and start
 	ports map[string][2]string // data and control plane's addresses by node id: a restarted node takes them again
@@ -61,6 +62,15 @@ func start(t testing.TB, n int, change func(*world)) *world {
 	}
 	w.tellAddrs()
 	return w
+}
+
+// keepHistory makes nodes keep history, in windows far below the ring.
+func keepHistory(w *world) {
+	w.history = true
+	w.change = func(o *cluster.Options) {
+		o.Stream.History = &cluster.HistoryOptions{}
+		o.History = cluster.HistoryPolicy{WindowBytes: 512 << 10, PlanWindows: 3, StoresPerPartition: 4}
+	}
 }
 
 func (w *world) configure(_ int, o *cluster.Options) {
