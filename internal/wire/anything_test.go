@@ -37,6 +37,11 @@ func generators() map[Type]*rapid.Generator[any] {
 				return TopicName{ID: rapid.Uint32().Draw(t, "id"), Name: anyName.Draw(t, "name")}
 			}), 1, 20).Draw(t, "names")
 		}),
+		TQuery: rapid.Custom(func(t *rapid.T) any {
+			q := rapid.Make[Query]().Draw(t, "numbers")
+			q.Kind, q.Filters = QueryLastEach, rapid.SliceOfN(anyName, 1, 20).Draw(t, "filters")
+			return q
+		}),
 		TError: rapid.Custom(func(t *rapid.T) any {
 			return Error{Code: Code(rapid.Uint16().Draw(t, "code")), Detail: rapid.Uint64().Draw(t, "detail"), Message: anyString.Draw(t, "message")}
 		}),

@@ -39,6 +39,8 @@ const (
 	CodeInternal             Code = 75
 	CodeTooManyConnections   Code = 76 // detail = limit
 	CodeShutdown             Code = 77
+	CodeNotFound             Code = 78 // no message answers the query
+	CodeTooManyQueries       Code = 79 // detail = limit
 )
 
 // String is the code's name, as in logs, metrics and JSON.
@@ -59,7 +61,8 @@ var (
 		"too_many_topics", "too_many_producers", "invalid", "settled"}
 	commandNames  = [...]string{"not_leader", "unavailable", "unknown", "disk_full", "publish_too_large", "shutting_down"}
 	protocolNames = [...]string{"protocol", "version", "wrong_cluster", "too_large", "bad_topic", "bad_filter",
-		"too_many_filters", "too_many_subscriptions", "gone", "not_yet", "slow", "internal", "too_many_connections", "shutdown"}
+		"too_many_filters", "too_many_subscriptions", "gone", "not_yet", "slow", "internal", "too_many_connections", "shutdown",
+		"not_found", "too_many_queries"}
 )
 
 // Error is a coded error as it travels; find it with errors.As.

@@ -35,7 +35,7 @@ const (
 	MaxMessage = 1024
 	// MaxNodes bounds the nodes of a topology; more are left out when encoded.
 	MaxNodes = 512
-	// MaxFilters bounds the filters of a subscription.
+	// MaxFilters bounds the filters of a subscription or a query, and the messages of an answer.
 	MaxFilters = 1024
 	// MaxFilterBytes bounds one filter: a topic and "/**".
 	MaxFilterBytes = record.MaxTopicBytes + 3

@@ -141,6 +141,16 @@ func (d *dumper) answer(t Type) {
 		d.field(len(d.b)-d.off, "records, as drawn in internal/record")
 	case TProgress, TCaughtUp:
 		d.fields("u64 seq")
+	case TQuery:
+		d.fields("u8 kind", "u8 linearizable")
+		n := d.number(2, "filters")
+		d.fields("u32 wait_ms", "u64 seq", "u64 min seq", "u64 after", "u32 count", "u32 bytes")
+		d.items(n, "string filter")
+	case TAnswer:
+		d.fields("u64 seq", "u64 next")
+		n := d.number(4, "count")
+		d.field(d.number(4, "bytes of the records"), "records, as drawn in internal/record")
+		d.items(n, "string topic")
 	case TEnded, TError:
 		d.code()
 		d.fields("zero6", "u64 detail", "string message")
@@ -168,7 +178,7 @@ func TestGolden(t *testing.T) {
 		}
 		return d.out.String()
 	})
-	for ty := THello; ty < TQuery; ty++ {
+	for ty := THello; ty <= TAnswer; ty++ {
 		if !shown[ty] {
 			t.Errorf("no golden sample of a %s", ty)
 		}

@@ -57,6 +57,8 @@ func samples() []sample {
 	subscribed := Subscribed{Next: 55, Head: 99, Oldest: 1}
 	names := []TopicName{{ID: 12, Name: "app/x"}, {ID: 13, Name: "app/y"}}
 	data := Data{Prev: 54, Count: 2, Run: sampleRun()}
+	query := Query{Kind: QueryLastEach, Linearizable: true, Filters: []string{"app/**", "x"}, WaitMS: 100, Seq: 99, MinSeq: 90, After: 12, Count: 50, Bytes: 4096}
+	answer := Answer{Seq: 99, Next: 13, Count: 2, Run: sampleRun(), Topics: []string{"app/x", "app/y"}}
 	failure := Error{Code: CodeGone, Detail: 17, Message: "seq 5 is not kept any more"}
 	run := sampleRun()
 	half := record.Scan(run)
@@ -77,6 +79,9 @@ func samples() []sample {
 		{"progress", TProgress, 1, uint64(120), AppendSeq(nil, TProgress, 1, 120)},
 		{"caught-up", TCaughtUp, 1, uint64(99), AppendSeq(nil, TCaughtUp, 1, 99)},
 		{"unsubscribe", TUnsubscribe, 1, nil, AppendEmpty(nil, TUnsubscribe, 1)},
+		{"query", TQuery, 10, query, AppendQuery(nil, 10, &query)},
+		{"query-seq", TQuery, 11, Query{Seq: 5}, AppendQuery(nil, 11, &Query{Seq: 5})},
+		{"answer", TAnswer, 10, answer, AppendAnswer(nil, 10, &answer)},
 		{"ended", TEnded, 1, failure, AppendError(nil, TEnded, 1, &failure)},
 		{"error", TError, 0, failure, AppendError(nil, TError, 0, &failure)},
 		{"ping", TPing, 0, nil, AppendEmpty(nil, TPing, 0)},
@@ -116,6 +121,10 @@ func decode(t Type, b []byte) (any, error) {
 		return DecodeData(b)
 	case TProgress, TCaughtUp:
 		return DecodeSeq(b)
+	case TQuery:
+		return DecodeQuery(b)
+	case TAnswer:
+		return DecodeAnswer(b)
 	case TEnded, TError:
 		return DecodeError(b)
 	case TUnsubscribe, TPing, TPong, TGoodbye:

@@ -22,6 +22,18 @@ func topologyWith(f func(t *Topology)) []byte {
 	return body(AppendTopology(nil, &t))
 }
 
+func queryWith(change func(*Query)) []byte {
+	q := Query{Kind: QueryLastEach, Filters: []string{"a", "b"}, After: 1, Count: 2, Bytes: 3}
+	change(&q)
+	return body(AppendQuery(nil, 1, &q))
+}
+
+func answerWith(change func(*Answer)) []byte {
+	a := Answer{Count: 2, Run: sampleRun(), Topics: []string{"a", "b"}}
+	change(&a)
+	return body(AppendAnswer(nil, 1, &a))
+}
+
 func subscribeWith(f func(s *Subscribe)) []byte {
 	s := Subscribe{Filters: []string{"a"}}
 	f(&s)
@@ -82,6 +94,18 @@ func TestBodyRules(t *testing.T) {
 		{"bad record", TData, dataBody(1, make([]byte, 24)), CodeProtocol, "record size is less than its header"},
 		{"message long", TError, append(change(make([]byte, 18), func(b []byte) { le.PutUint16(b[16:], MaxMessage+1) }), make([]byte, MaxMessage+1)...),
 			CodeProtocol, "message is over its limit"},
+		{"query of an unknown kind", TQuery, queryWith(func(q *Query) { q.Kind = 3 }), CodeProtocol, "unknown kind"},
+		{"query flag", TQuery, change(queryWith(func(*Query) {}), func(b []byte) { b[1] = 2 }), CodeProtocol, "linearizable is neither 0 nor 1"},
+		{"query of a seq with filters", TQuery, queryWith(func(q *Query) { q.Kind, q.After, q.Count, q.Bytes = QueryMessage, 0, 0, 0 }), CodeProtocol, "filters with a seq"},
+		{"query of a topic with two", TQuery, queryWith(func(q *Query) { q.Kind, q.After, q.Count, q.Bytes = QueryLast, 0, 0, 0 }), CodeProtocol, "not one topic"},
+		{"query of a topic with a page", TQuery, queryWith(func(q *Query) { q.Kind, q.Filters = QueryLast, []string{"a"} }), CodeProtocol, "a page of one message"},
+		{"query without filters", TQuery, queryWith(func(q *Query) { q.Filters = nil }), CodeBadFilter, "no filters"},
+		{"query with too many filters", TQuery, queryWith(func(q *Query) { q.Filters = make([]string, MaxFilters+500) }), CodeTooManyFilters, "filters are more than the limit"},
+		{"answer promises records", TAnswer, answerWith(func(a *Answer) { a.Count, a.Topics = 3, append(a.Topics, "c") }), CodeProtocol, "ANSWER: record: corrupt run"},
+		{"answer promises topics", TAnswer, change(answerWith(func(*Answer) {}), func(b []byte) { b[16] = 200 }), CodeProtocol, "topics are more than the body can hold"},
+		{"answer has too many", TAnswer, change(answerWith(func(*Answer) {}), func(b []byte) { b[18] = 1 }), CodeProtocol, "messages are more than the limit"},
+		{"answer promises bytes", TAnswer, change(answerWith(func(*Answer) {}), func(b []byte) { b[22] = 0xff }), CodeProtocol, "body is cut short"},
+		{"answer with an empty topic", TAnswer, answerWith(func(a *Answer) { a.Topics = []string{"", "abcdef"} }), CodeProtocol, "topic is empty"},
 		{"bytes in an empty frame", TPing, []byte{0}, CodeProtocol, "bytes after the last field"},
 	}
 	for _, tt := range tests {
@@ -169,7 +193,7 @@ func TestNames(t *testing.T) {
 		{TData.String(), "DATA"}, {TAnswer.String(), "ANSWER"}, {Type(0).String(), "TYPE(0)"}, {Type(200).String(), "TYPE(200)"},
 		{CodeOK.String(), "ok"}, {CodeInvalid.String(), "invalid"}, {CodeNotLeader.String(), "not_leader"},
 		{CodeShuttingDown.String(), "shutting_down"}, {CodeProtocol.String(), "protocol"}, {CodeShutdown.String(), "shutdown"},
-		{Code(9).String(), "code_9"}, {Code(38).String(), "code_38"}, {Code(78).String(), "code_78"},
+		{Code(9).String(), "settled"}, {Code(10).String(), "code_10"}, {Code(38).String(), "code_38"}, {Code(80).String(), "code_80"},
 		{(&Error{Code: CodeGone, Detail: 7}).Error(), "gone (7)"},
 		{(&Error{Code: CodeGone, Message: "m"}).Error(), "gone: m"},
 		{(&Error{Code: CodeGone}).Error(), "gone"},

@@ -31,8 +31,8 @@ const (
 	TPing                           // both
 	TPong                           // both
 	TGoodbye                        // server: shutting down or stepping aside: finish and go elsewhere
-	TQuery                          // client: reserved
-	TAnswer                         // server: reserved
+	TQuery                          // client: single messages; id = request
+	TAnswer                         // server
 )
 
 var typeNames = [...]string{"", "HELLO", "WELCOME", "TOPOLOGY", "DEFINE_TOPICS", "OPEN_PRODUCER", "PRODUCER_OPENED",
