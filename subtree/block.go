@@ -15,7 +15,7 @@ import (
 // Its place, sizes, checksum and seqs stand in the section's block table. Where a block ends depends on the section's records
 // alone: a record that would make it longer than blockBytes begins the next one.
 const (
-	blockBytes = 64 << 10
+	blockBytes = 32 << 10
 	// maxRawBlock bounds what a block may claim to decompress to.
 	maxRawBlock = record.HeaderSize + 2 + record.MaxHeaderBytes + record.MaxPayload + record.Align
 )
@@ -39,8 +39,8 @@ func (c *blockCodec) encode(raw []byte) []byte {
 	return out[:n]
 }
 
-// decodeBlock fills raw, which has the block's raw size, from what was read and checks all that the row says of it.
-func decodeBlock(raw, stored []byte, row *blockRow, maxTopic topic.ID) *fault {
+// decodeBlock fills raw, which has the block's raw size, from what was read.
+func decodeBlock(raw, stored []byte, row *blockRow) *fault {
 	if checksum(stored) != row.crc {
 		return &fault{0, "wrong checksum of a block"}
 	}
@@ -49,6 +49,11 @@ func decodeBlock(raw, stored []byte, row *blockRow, maxTopic topic.ID) *fault {
 	} else if n, err := lz4.UncompressBlock(stored, raw); err != nil || n != len(raw) {
 		return &fault{0, "a block does not decompress to its raw size"}
 	}
+	return nil
+}
+
+// checkRecords checks the records of a block and all that the row says of them.
+func checkRecords(raw []byte, row *blockRow, maxTopic topic.ID) *fault {
 	if record.ValidateRun(raw, int(row.count)) != nil {
 		return &fault{0, "a block holds malformed records"}
 	}

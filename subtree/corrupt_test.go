@@ -3,6 +3,7 @@ package subtree
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand"
 	"path/filepath"
 	"strings"
@@ -155,6 +156,14 @@ func TestForeignAndFutureFiles(t *testing.T) {
 		}
 	}
 	fs.SetBytes("history/w-3.cnts", good)
+	stranger := newStream()
+	for i := range s.table.Nodes() {
+		stranger.add(t, fmt.Sprintf("s/t/x%d", i), nil)
+	}
+	st := mustOpen(t, fs, stranger, Options{})
+	_, err := readAll(st, everything(), 1, noLimit)
+	checkCorrupt(t, err, "g-1.cnts", 0)
+	_ = st.Close()
 	if err := fs.Remove("history/MANIFEST"); err != nil {
 		t.Fatal(err)
 	}

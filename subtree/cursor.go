@@ -158,8 +158,8 @@ func (r *read) deliver(f *file, records []byte, stop uint64) (err error) {
 			r.full = true
 			break
 		}
-		if dense && seq != last+1 {
-			err = f.corrupt("read", 0, fmt.Sprintf("seq %d is missing", last+1), nil)
+		if seq <= last || dense && seq != last+1 {
+			err = f.corrupt("read", 0, fmt.Sprintf("seq %d where one above %d is due", seq, last), nil)
 			break
 		}
 		n, count, last = n+size, count+1, seq
@@ -185,10 +185,11 @@ func (c *Cursor) enter(f *file) error {
 	}
 	for i := range f.foot.partitions {
 		p := &f.foot.partitions[i]
-		coverage := topic.CoverAll
-		if !all {
-			coverage = c.m.Coverage(c.s.table.Partition(p.node))
+		part := c.s.table.Partition(p.node)
+		if part == topic.NoPartition || c.s.table.PartitionNode(part) != p.node {
+			return f.corrupt("read", 0, fmt.Sprintf("topic %d is not a partition of this stream", p.node), nil)
 		}
+		coverage := c.m.Coverage(part)
 		if coverage == topic.CoverNone {
 			continue
 		}

@@ -2,6 +2,7 @@ package subtree
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/cantus-bus/cantus/internal/topic"
 )
@@ -36,7 +37,7 @@ type source struct {
 
 // merge reads the wanted records of one file's sections in seq order.
 //
-// Invariant: held is the sum of the sources' buffers' capacities.
+// Invariant: held is the sum of the capacities of the sources' buffers; but for one large record, each is at most share.
 type merge struct {
 	reader
 	f       *file
@@ -55,10 +56,7 @@ type merge struct {
 func (g *merge) begin(f *file, m *topic.Matcher, next uint64) {
 	g.f, g.m, g.next = f, m, next
 	g.queue.items = g.queue.items[:0]
-	g.share = blockBytes
-	if n := len(g.sources); n > 0 {
-		g.share = min(blockBytes, max(minShare, g.budget/2/n))
-	}
+	g.share = g.fairShare()
 	for i := range g.sources {
 		s := g.sources[i].sec
 		g.queue.items = append(g.queue.items, queued{max(s.first, next), uint32(i)})
@@ -66,6 +64,28 @@ func (g *merge) begin(f *file, m *topic.Matcher, next uint64) {
 	g.queue.init()
 	g.stats.Files++
 	g.announce()
+}
+
+// fairShare is how much a source may hold so that all together stay within the budget, when those that are small need not
+// hold as much.
+func (g *merge) fairShare() int {
+	n := len(g.sources)
+	if n*blockBytes <= g.budget {
+		return blockBytes
+	}
+	sizes := make([]int, n)
+	for i := range g.sources {
+		sizes[i] = int(min(g.sources[i].sec.bytes, blockBytes))
+	}
+	slices.Sort(sizes)
+	left := g.budget
+	for i, size := range sizes {
+		if share := left / (n - i); size > share {
+			return max(minShare, share)
+		}
+		left -= size
+	}
+	return blockBytes
 }
 
 // announce asks the system for what each source reads first.
@@ -181,33 +201,24 @@ func (g *merge) locate(s *source) (*blockRow, error) {
 
 // fill decodes a block and keeps what is wanted of it.
 func (g *merge) fill(s *source, row *blockRow) error {
-	room := g.room(s, int(row.raw))
-	if !s.filter && s.off == 0 && row.first >= g.next && int(row.raw) <= room {
+	if !s.filter && s.off == 0 && row.first >= g.next && int(row.raw) <= g.share {
 		return g.fillWhole(s, row)
 	}
-	raw, err := g.reader.block(g.f, row, g.raw)
+	raw, err := g.reader.block(g.f, row, g.raw, s.off > 0)
 	if err != nil {
 		return err
 	}
 	g.raw = raw
-	g.take(s, min(room, blockBytes))
+	g.take(s, g.share)
 	if cap(g.raw) > 2*blockBytes {
 		g.raw = nil
 	}
 	return nil
 }
 
-// room is how much the source may hold.
-func (g *merge) room(s *source, raw int) int {
-	if free := g.budget/2 - (g.held - cap(s.buf)); raw <= free {
-		return max(raw, g.share)
-	}
-	return g.share
-}
-
 func (g *merge) fillWhole(s *source, row *blockRow) error {
 	g.need(s, int(row.raw))
-	raw, err := g.reader.block(g.f, row, s.buf)
+	raw, err := g.reader.block(g.f, row, s.buf, false)
 	if err != nil {
 		s.buf = s.buf[:0]
 		return err

@@ -64,7 +64,7 @@ func (p *pointReader) find(sec *section, seq uint64) (record.Record, error) {
 
 // last returns a copy of the last record of a block that fn accepts; nil if there is none.
 func (p *pointReader) last(row *blockRow, fn func(rec []byte) bool) (record.Record, error) {
-	raw, err := p.block(p.f, row, p.raw)
+	raw, err := p.block(p.f, row, p.raw, false)
 	if err != nil {
 		return nil, err
 	}

@@ -81,8 +81,9 @@ func (r *reader) seek(f *file, sec *section, seq uint64) (uint32, error) {
 	return low, nil
 }
 
-// block decodes a block into raw, which grows if it must and is returned.
-func (r *reader) block(f *file, row *blockRow, raw []byte) ([]byte, error) {
+// block decodes a block into raw, which grows if it must and is returned, and checks its records. again says that they were
+// checked before: the checksum is enough then.
+func (r *reader) block(f *file, row *blockRow, raw []byte, again bool) ([]byte, error) {
 	if cap(r.buf) < int(row.stored) {
 		r.buf = make([]byte, max(int(row.stored), blockBytes))
 	}
@@ -98,7 +99,11 @@ func (r *reader) block(f *file, row *blockRow, raw []byte) ([]byte, error) {
 	r.stats.Blocks++
 	r.stats.StoredBytes += uint64(row.stored)
 	r.stats.DecodedBytes += uint64(row.raw)
-	if fault := decodeBlock(raw, stored, row, f.foot.maxTopic); fault != nil {
+	fault := decodeBlock(raw, stored, row)
+	if fault == nil && !again {
+		fault = checkRecords(raw, row, f.foot.maxTopic)
+	}
+	if fault != nil {
 		return raw[:0], r.corrupt(f, row.offset, fault)
 	}
 	if cap(r.buf) > 2*blockBytes {

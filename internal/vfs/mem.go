@@ -15,6 +15,7 @@ import (
 // Op names a step that changes a Mem, for hooks.
 type Op string
 
+// Steps of a Mem.
 const (
 	OpCreate  Op = "create"
 	OpWrite   Op = "write"

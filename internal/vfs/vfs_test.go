@@ -1,0 +1,175 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func put(t *testing.T, f FS, name, content string, sync bool) {
+	t.Helper()
+	w, err := f.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write([]byte(content))
+	if err == nil && sync {
+		err = w.Sync()
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(f FS, name string) string {
+	r, err := f.Open(name)
+	if err != nil {
+		return "-"
+	}
+	defer r.Close()
+	n, _ := r.Size()
+	b := make([]byte, n)
+	if _, err := r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// TestBoth holds the memory to what the machine's file system does.
+func TestBoth(t *testing.T) {
+	for name, f := range map[string]FS{"os": OS(), "mem": NewMem()} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "a", "b")
+			if _, err := f.List(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Error("list of a missing folder:", err)
+			}
+			if err := f.MkdirAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			x, y := filepath.Join(dir, "x"), filepath.Join(dir, "y")
+			put(t, f, x, "first", true)
+			put(t, f, x, "2", true)
+			put(t, f, y, "other", false)
+			open, err := f.Open(y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open.Prefetch(0, 100)
+			if err := errors.Join(f.Rename(x, y), f.SyncDir(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if get(f, y) != "2" || get(f, x) != "-" {
+				t.Errorf("renamed: x %q, y %q", get(f, x), get(f, y))
+			}
+			b := make([]byte, 10)
+			if n, err := open.ReadAt(b, 2); n != 3 || !errors.Is(err, io.EOF) || string(b[:n]) != "her" {
+				t.Errorf("a replaced file that is open: %q, %v", b[:n], err)
+			}
+			if err := open.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := open.ReadAt(b, 0); err == nil {
+				t.Error("a closed file can be read")
+			}
+			if list, err := f.List(dir); err != nil || !slices.Equal(list, []string{"y"}) {
+				t.Error(list, err)
+			}
+			for _, err := range []error{f.Remove(x), f.Rename(x, y)} {
+				if !errors.Is(err, fs.ErrNotExist) {
+					t.Error("a missing file:", err)
+				}
+			}
+			if err := f.Remove(y); err != nil {
+				t.Error(err)
+			}
+			if _, err := f.Create(filepath.Join(dir, "no", "x")); !errors.Is(err, fs.ErrNotExist) {
+				t.Error("a file in a missing folder:", err)
+			}
+		})
+	}
+}
+
+// TestCrash looks at all that a crash may leave: what was synced always, the rest sometimes.
+func TestCrash(t *testing.T) {
+	m := NewMem()
+	if err := m.MkdirAll("d"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "d/durable", "old", true)
+	put(t, m, "d/tail", "abc", true)
+	if err := m.SyncDir("d"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "d/unnamed", "content", true)
+	put(t, m, "d/new", "new", true)
+	if err := m.Rename("d/new", "d/durable"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Remove("d/tail"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "d/unsynced", "xyz", false)
+	if err := m.SyncDir("e"); err != nil {
+		t.Fatal(err)
+	}
+
+	strict := m.Crash(nil)
+	if got := []string{get(strict, "d/durable"), get(strict, "d/tail"), get(strict, "d/unnamed"), get(strict, "d/unsynced")}; !slices.Equal(got, []string{"old", "abc", "-", "-"}) {
+		t.Error("all is lost that was not synced:", got)
+	}
+	seen := map[string]map[string]bool{}
+	for seed := range int64(300) {
+		after := m.Crash(rand.New(rand.NewSource(seed)))
+		for _, name := range []string{"d/durable", "d/tail", "d/unnamed", "d/unsynced"} {
+			if seen[name] == nil {
+				seen[name] = map[string]bool{}
+			}
+			seen[name][get(after, name)] = true
+		}
+	}
+	want := map[string][]string{
+		"d/durable": {"old", "new"}, "d/tail": {"abc", "-"}, "d/unnamed": {"-", "content"},
+		"d/unsynced": {"-", "", "x", "xy", "xyz", "\x00", "\x00\x00", "\x00\x00\x00"},
+	}
+	for name, list := range want {
+		if len(seen[name]) != len(list) {
+			t.Errorf("%s: %v, want %q", name, seen[name], list)
+		}
+		for _, content := range list {
+			if !seen[name][content] {
+				t.Errorf("%s is never %q", name, content)
+			}
+		}
+	}
+}
+
+func TestHook(t *testing.T) {
+	m, stop := NewMem(), errors.New("stop")
+	var ops []Op
+	m.SetHook(func(op Op, name string) error {
+		ops = append(ops, op)
+		if op == OpSync {
+			return stop
+		}
+		return nil
+	})
+	_ = m.MkdirAll("d")
+	f, _ := m.Create("d/x")
+	_, _ = f.Write([]byte("1"))
+	if err := f.Sync(); !errors.Is(err, stop) {
+		t.Error(err)
+	}
+	_ = m.SyncDir("d")
+	m.SetHook(nil)
+	_ = m.Remove("d/x")
+	if !slices.Equal(ops, []Op{OpMkdir, OpCreate, OpWrite, OpSync, OpSyncDir}) {
+		t.Error(ops)
+	}
+	if got := get(m.Crash(nil), "d/x"); got != "" {
+		t.Errorf("a sync that failed made %q durable", got)
+	}
+}
