@@ -9,7 +9,7 @@ import (
 
 const (
 	diskInterval = time.Second
-	// stepAsideAfter is how many low readings in a row make a leader hand over to a node with room.
+	// stepAsideAfter is how many bad readings in a row make a leader hand over to a node that is well.
 	stepAsideAfter = 2
 )
 
@@ -36,7 +36,8 @@ func (n *Node) checkDisk() {
 	}
 }
 
-// watchDisk checks the disk until stop. A leader whose disk is low hands over to a voter whose disk is not.
+// watchDisk checks the disk until stop. A leader whose disk is low, or takes no history, hands over to a voter that is well: before
+// its tip is full of what is not archived, and applying waits.
 func (n *Node) watchDisk(ctx context.Context) {
 	t := time.NewTicker(diskInterval)
 	defer t.Stop()
@@ -48,7 +49,7 @@ func (n *Node) watchDisk(ctx context.Context) {
 		case <-t.C:
 		}
 		n.checkDisk()
-		if !n.diskLow.Load() || !n.isLeader() {
+		if !n.isLeader() || !n.diskLow.Load() && !n.stream.archivingFails() {
 			lows = 0
 			continue
 		}
@@ -59,6 +60,11 @@ func (n *Node) watchDisk(ctx context.Context) {
 	}
 }
 
+// archivingFails tells whether the last attempt to archive a window has failed.
+func (s *Stream) archivingFails() bool {
+	return s.history != nil && s.history.archiver.problem.get() != ""
+}
+
 // stepAside transfers the leadership to a healthy voter with room on its disk, if there is one.
 func (n *Node) stepAside(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -67,7 +73,7 @@ func (n *Node) stepAside(ctx context.Context) {
 		if a.DiskLow || a.Problem != "" {
 			continue
 		}
-		n.log.Warn("handing over the leadership: the disk here is nearly full", "to", id)
+		n.log.Warn("handing over the leadership: the disk here is nearly full or takes no history", "to", id)
 		if err := n.transferTo(id); err != nil {
 			n.log.Warn("hand-over failed", "to", id, "error", err)
 		}

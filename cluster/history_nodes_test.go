@@ -2,10 +2,12 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cantus-bus/cantus/cluster"
@@ -13,6 +15,7 @@ import (
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/internal/vfs"
 	"github.com/cantus-bus/cantus/internal/wire"
 	"github.com/cantus-bus/cantus/tipstore"
 )
@@ -258,4 +261,35 @@ func TestSlowReaderComesBack(t *testing.T) {
 	if !slices.Equal(got, h.all) {
 		t.Errorf("got %d messages, want %d", len(got), len(h.all))
 	}
+}
+
+// TestLeaderThatCannotArchiveHandsOver: a leader whose history takes no writes says so and hands over; when it can write again it
+// catches up from its tip.
+func TestLeaderThatCannotArchiveHandsOver(t *testing.T) {
+	var full [3]atomic.Bool
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
+		withHistory(i, o)
+		fs := vfs.NewMem()
+		fs.SetHook(func(op vfs.Op, _ string) error {
+			if op == vfs.OpWrite && full[i].Load() {
+				return errors.New("no space left on device, says the test")
+			}
+			return nil
+		})
+		o.Stream.History.FS = fs
+	}})
+	h := newChronicle(t, c, 4)
+	h.publish(5)
+	old := c.Leader()
+	full[old.Index].Store(true)
+	h.publish(10)
+	c.Eventually("the problem to show", func() bool {
+		st := old.Status(testContext(t))
+		return !st.Healthy && st.History.Problem != ""
+	})
+	c.Eventually("another leader", func() bool { return c.Leader() != old })
+	h.publish(100)
+	full[old.Index].Store(false)
+	h.check(old, 5)
+	h.wantEqualFiles()
 }

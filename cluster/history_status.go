@@ -15,7 +15,7 @@ type HistoryStatus struct {
 	Generations        int      `json:"generations"`         // in force
 	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
 	Files              int      `json:"files"`
-	Bytes              int64    `json:"bytes"` // of the files
+	Bytes              int64    `json:"bytes"`         // of the files
 	ReadMessages       uint64   `json:"read_messages"` // that readers got from here since the node started
 	Damaged            []string `json:"damaged,omitempty"`
 	Problem            string   `json:"problem,omitempty"`

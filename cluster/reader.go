@@ -156,6 +156,13 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 	return err
 }
 
+// Rest lets go of decoded history, at the price of reading it again: for a reader whose client takes nothing more for a while.
+func (r *Reader) Rest() {
+	if r.past != nil {
+		r.past.Rest()
+	}
+}
+
 // Arm asks for one Wake. Arm, then Read until there is nothing more, then sleep until Wake: nothing that comes in between is
 // slept through. Without a Wake it does nothing.
 func (r *Reader) Arm() {

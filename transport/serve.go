@@ -20,8 +20,10 @@ func (p *pump) serve(s *subscription) {
 	p.clock.subscribed(p)
 	p.sayCaughtUp(s)
 	if s.credit.Load() <= 0 {
+		p.starve(s)
 		return // credit wakes it
 	}
+	s.starved = false
 	calm := s.arm()
 	_, fence := p.c.stream.Tip().Bounds() // after Arm: what is published beyond it wakes the subscription
 	if !p.read(s, calm) {
@@ -34,6 +36,15 @@ func (p *pump) serve(s *subscription) {
 		p.c.ready.push(s)
 	}
 	p.clock.owed = p.clock.owed || position > s.mark
+}
+
+// starve makes a subscription whose client has given no credit from one tick to another hold no decoded history.
+func (p *pump) starve(s *subscription) {
+	if s.starved {
+		s.reader.Rest()
+		return
+	}
+	s.starved, p.clock.owed = true, true
 }
 
 // read sends the next matches, or progress if there are none. False: the subscription has ended.

@@ -39,6 +39,7 @@ type subscription struct {
 	caughtUp bool      // CAUGHT_UP was sent
 	filters  topic.Filters
 	quiet    bool // see calm
+	starved  bool // had no credit when last served
 	ended    bool // ENDED was sent; the reader is closed or about to be
 }
 
