@@ -59,6 +59,9 @@ type Broker interface {
 	ClusterID() string
 	// WaitSeq waits until seq is applied here.
 	WaitSeq(ctx context.Context, seq uint64) error
+	// Barrier waits until everything is applied here that was committed anywhere before the call. The error is ctx's, ErrClosed, or a
+	// *wire.Error if no leader has answered.
+	Barrier(ctx context.Context) error
 }
 
 var _ Broker = (*Node)(nil)

@@ -273,15 +273,6 @@ func TestSlowIsNotStopped(t *testing.T) {
 	}
 }
 
-func TestQueryIsRefused(t *testing.T) {
-	f := start(t)
-	p := f.connect()
-	p.send(wire.AppendEmpty(nil, wire.TQuery, 6))
-	p.expectError(wire.TError, 6, wire.CodeProtocol)
-	p.send(frame(wire.TPing))
-	p.expect(wire.TPong)
-}
-
 // TestPingFloodIsBounded: replies that nobody reads do not pile up.
 func TestPingFloodIsBounded(t *testing.T) {
 	f := start(t, func(s *setup) { s.options.MaxReplies = 1 << 10 })

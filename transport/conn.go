@@ -15,7 +15,7 @@ import (
 )
 
 // conn is one connection. Two goroutines run it: serve reads frames and acts on them, pump writes everything. Short-lived
-// helpers wait for the log on behalf of a request: for a MinSeq, or to open a producer.
+// helpers wait for the log on behalf of a request, for a MinSeq or to open a producer, or answer a query.
 //
 // Lock order: none. subs.mu, ready.mu and replies.mu are leaves and are never held together.
 type conn struct {
@@ -42,6 +42,7 @@ type conn struct {
 	received  atomic.Uint64 // bytes read so far: the sign of life
 	stalled   atomic.Bool   // the reading goroutine waits for room or the broker: silence is our own doing
 	opening   atomic.Int32  // OPEN_PRODUCER requests under way; Invariant: <= opts.MaxOpenProducers
+	querying  atomic.Int32  // QUERY requests under way; Invariant: <= opts.MaxQueries
 	inflight  atomic.Int64  // bytes of publishes whose acks are not yet written
 	greeted   atomic.Bool   // the handshake is over
 	leaving   atomic.Bool   // draining: no more publishes; GOODBYE was or will be said

@@ -50,9 +50,7 @@ func (c *conn) handle(f wire.Frame) error {
 	case wire.TPong, wire.TGoodbye:
 		return nil
 	case wire.TQuery:
-		c.metrics.protocolError(wire.CodeProtocol)
-		c.replyError(f.ID, protocolError("this server answers no queries"))
-		return nil
+		return c.query(f)
 	case wire.TError:
 		return c.clientError(f)
 	case wire.THello:

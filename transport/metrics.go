@@ -25,6 +25,7 @@ type metrics struct {
 	bytesOut     prometheus.Counter
 	published    prometheus.Counter
 	delivered    prometheus.Counter
+	looked       prometheus.Counter
 	copiedBytes  prometheus.Counter
 	directBytes  prometheus.Counter
 	acks         [256]prometheus.Counter // by fsm.Code; unknown codes share one
@@ -49,6 +50,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		bytesOut:     f.counter("sent_bytes_total", "Bytes written to clients."),
 		published:    f.counter("published_messages_total", "Messages handed to the broker."),
 		delivered:    f.counter("delivered_messages_total", "Messages sent to subscribers."),
+		looked:       f.counter("queried_messages_total", "Messages sent in answers to queries."),
 		copiedBytes:  f.counter("data_copied_bytes_total", "Bytes of records copied into a write buffer because their stretches of the ring were short."),
 		directBytes:  f.counter("data_direct_bytes_total", "Bytes of records written from where they stand in the ring."),
 		inflight:     f.gauge("inflight_bytes", "Bytes of publishes whose acks are not written yet."),

@@ -18,6 +18,7 @@ const (
 	DefaultMaxSubscriptions = 1024
 	DefaultMaxAliases       = 4 << 20
 	DefaultMaxOpenProducers = 64
+	DefaultMaxQueries       = 8
 	DefaultMaxReplies       = 256 << 10
 	DefaultQuantum          = 128 << 10
 	DefaultWriteBatch       = 256 << 10
@@ -59,6 +60,8 @@ type Options struct {
 	// MaxOpenProducers is how many OPEN_PRODUCER requests of one connection may wait for the log at once; the next one
 	// is answered with fsm.Unavailable.
 	MaxOpenProducers int
+	// MaxQueries is how many QUERY requests of one connection may be under way; the next one is refused with CodeTooManyQueries.
+	MaxQueries int
 	// MaxReplies is the bytes of replies (all frames but DATA) that may wait to be written before the server stops
 	// reading from the connection.
 	MaxReplies int
@@ -80,7 +83,7 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Progress is how long a subscription stays without a match before its position is sent.
 	Progress time.Duration
-	// MaxSeqWait bounds how long a subscription may wait for its MinSeq.
+	// MaxSeqWait bounds how long a subscription or a query may wait for its MinSeq.
 	MaxSeqWait time.Duration
 	// Linger is how long a connection that the server ends is kept half open so that the last error reaches the client.
 	Linger time.Duration
@@ -99,6 +102,7 @@ func (o *Options) setDefaults() {
 		{&o.MaxSubscriptions, DefaultMaxSubscriptions},
 		{&o.MaxAliases, DefaultMaxAliases},
 		{&o.MaxOpenProducers, DefaultMaxOpenProducers},
+		{&o.MaxQueries, DefaultMaxQueries},
 		{&o.MaxReplies, DefaultMaxReplies},
 		{&o.Quantum, DefaultQuantum},
 		{&o.WriteBatch, DefaultWriteBatch},

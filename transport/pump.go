@@ -142,9 +142,9 @@ func (p *pump) say(t wire.Type) {
 }
 
 // drained says whether a leaving connection owes its client nothing more. The reading goroutine counts a batch before it
-// looks at leaving, and a producer until its answer is queued, so nothing can slip in between.
+// looks at leaving, and a producer or a query until its answer is queued, so nothing can slip in between.
 func (p *pump) drained() bool {
-	return p.c.inflight.Load() == 0 && p.c.opening.Load() == 0 && p.c.replies.size() == 0
+	return p.c.inflight.Load() == 0 && p.c.opening.Load() == 0 && p.c.querying.Load() == 0 && p.c.replies.size() == 0
 }
 
 // leave ends the subscriptions and the connection's sending half. The client may go on sending for as long as it takes it to

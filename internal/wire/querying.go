@@ -26,7 +26,7 @@ type Query struct {
 
 // Answer has the messages that a Query asked for.
 type Answer struct {
-	Seq    uint64 // newest seq that counted
+	Seq    uint64 // the message's; of a QueryLastEach the newest seq that counted
 	Next   uint64 // Query.After of the next page, 0 there is none
 	Count  uint32
 	Run    []byte   // Count records; a view after decoding

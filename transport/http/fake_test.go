@@ -115,6 +115,8 @@ func (n *fakeNode) WaitSeq(ctx context.Context, seq uint64) error {
 	return ctx.Err()
 }
 
+func (n *fakeNode) Barrier(context.Context) error { return n.did("barrier") }
+
 func (n *fakeNode) Status(context.Context) cluster.Status {
 	return cluster.Status{NodeID: n.id, Healthy: true, Leader: n.leader, Nodes: []cluster.NodeStatus{{ID: n.id, Role: "leader"}}}
 }

@@ -209,6 +209,9 @@ func (b *Broker) WaitSeq(ctx context.Context, seq uint64) error {
 	}
 }
 
+// Barrier is a wait for nothing: what is committed is applied.
+func (b *Broker) Barrier(ctx context.Context) error { return ctx.Err() }
+
 // now never goes back.
 func (b *Broker) now() int64 {
 	b.time = max(b.time, time.Now().UnixNano())
