@@ -51,12 +51,15 @@ type conn struct {
 	}
 }
 
-// pending is a request that waits for its answer: a batch, or the opening of a producer.
+// pending is a request that waits for its answer: a batch, the opening of a producer, or a query.
 type pending struct {
 	p      *Producer
 	b      *batch
 	gen    uint32
 	opened chan openAnswer // not nil: an opening; room for one answer
+
+	queried chan queryAnswer // not nil: a query; room for one answer
+	op      string           // of a query, for its errors
 }
 
 type openAnswer struct {
@@ -94,6 +97,9 @@ func (cn *conn) fail(err error) {
 	for _, w := range waiting {
 		if w.opened != nil {
 			w.opened <- openAnswer{err: err}
+		}
+		if w.queried != nil {
+			w.queried <- queryAnswer{err: err}
 		}
 	}
 	for _, l := range links {

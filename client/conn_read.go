@@ -41,7 +41,9 @@ func (cn *conn) dispatch(f *wire.Frame) error {
 		cn.c.learn(fromWire(&t))
 	case wire.TPing:
 		cn.send(func(out []byte) []byte { return wire.AppendEmpty(out, wire.TPong, f.ID) })
-	case wire.TPong, wire.TAnswer:
+	case wire.TAnswer:
+		return cn.onAnswer(f)
+	case wire.TPong:
 	case wire.TGoodbye:
 		cn.leaving.Store(true)
 		cn.c.nudge(cn)
@@ -110,6 +112,10 @@ func (cn *conn) onError(f *wire.Frame) error {
 	if w, ok := cn.take(f.ID); ok {
 		if w.opened != nil {
 			w.opened <- openAnswer{err: remote("open producer", e)}
+			return nil
+		}
+		if w.queried != nil {
+			w.queried <- queryAnswer{err: remote(w.op, e)}
 			return nil
 		}
 		w.p.onAck(w, &wire.Ack{Code: e.Code, Detail: e.Detail}, e.Message)

@@ -29,6 +29,18 @@
 // healed by starting over and never delivered past. ToCaughtUp ends when everything that was there at the opening was
 // read. Position is what to store for resuming later: Seq(position+1).
 //
+// # Single messages
+//
+//	msg, err := c.Get(ctx, "app/config/limits")             // the last one of a topic
+//	msg, err := c.GetAt(ctx, 4711)                          // the one with a seq
+//	for msg, err := range c.GetAll(ctx, []string{"app/config/**"}) { // the last one of each topic, as of one seq
+//		...
+//	}
+//
+// Any node answers with what it has; MinSeq makes sure that this includes what the client knows to exist, Linearizable that it includes
+// all that was acknowledged to anyone. GetAll with SnapshotSeq and a subscription from the seq after it keep a copy of the last values up
+// to date without a gap.
+//
 // # Testing
 //
 // The package fake has a broker in memory that speaks the same protocol and can lose connections, acks and frames on

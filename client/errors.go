@@ -44,6 +44,8 @@ const (
 	CodeInternal             = Code(wire.CodeInternal)
 	CodeTooManyConnections   = Code(wire.CodeTooManyConnections)
 	CodeShutdown             = Code(wire.CodeShutdown)
+	CodeNotFound             = Code(wire.CodeNotFound)
+	CodeTooManyQueries       = Code(wire.CodeTooManyQueries)
 )
 
 // Errors to test for with errors.Is. Most come wrapped in an *Error that carries the details.
@@ -70,7 +72,9 @@ var (
 	ErrBadFilter = errors.New("bad filter")
 	// ErrGone: the wanted messages are not kept any more. Error.Detail is the oldest seq that is.
 	ErrGone = errors.New("gone: the wanted messages are not kept any more")
-	// ErrNotYet: the node did not reach SubscribeOptions.MinSeq within the wait.
+	// ErrNotFound: no message answers Get: the topic does not exist, or had none by then.
+	ErrNotFound = errors.New("not found: no such message")
+	// ErrNotYet: the node did not reach the wanted seq within the wait.
 	ErrNotYet = errors.New("not yet: the node has not reached the wanted seq")
 	// ErrWrongCluster: the server belongs to another cluster than Options.ClusterID.
 	ErrWrongCluster = errors.New("wrong cluster")
@@ -89,6 +93,7 @@ var sentinels = map[Code]error{
 	CodeWrongCluster: ErrWrongCluster, CodeProtocol: ErrProtocol, CodeVersion: ErrProtocol,
 	CodeTooManyConnections: ErrUnavailable, CodeTooManySubscriptions: ErrUnavailable,
 	CodeShutdown: ErrUnavailable, CodeSlow: ErrUnavailable, CodeInternal: ErrUnavailable,
+	CodeNotFound: ErrNotFound, CodeTooManyQueries: ErrUnavailable,
 }
 
 var codeNames = map[Code]string{
@@ -102,6 +107,7 @@ var codeNames = map[Code]string{
 	CodeBadFilter: "bad filter", CodeTooManyFilters: "too many filters",
 	CodeTooManySubscriptions: "too many subscriptions", CodeGone: "gone", CodeNotYet: "not yet", CodeSlow: "slow",
 	CodeInternal: "internal", CodeTooManyConnections: "too many connections", CodeShutdown: "shutdown",
+	CodeNotFound: "not found", CodeTooManyQueries: "too many queries",
 }
 
 // String returns the code's name in plain words.
@@ -141,7 +147,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " (it has %d)", e.Detail)
 	case CodeOutOfOrder:
 		fmt.Fprintf(&b, " (out of order: the cluster expects number %d)", e.Detail)
-	case CodeDiskFull, CodeNotLeader, CodeTooManyProducers, CodeTooManySubscriptions, CodeTooManyConnections,
+	case CodeDiskFull, CodeNotLeader, CodeTooManyProducers, CodeTooManySubscriptions, CodeTooManyConnections, CodeTooManyQueries,
 		CodeSlow, CodeInternal, CodeShuttingDown, CodeShutdown:
 		fmt.Fprintf(&b, " (%s)", e.Code)
 	}

@@ -54,8 +54,14 @@ func Run(t *testing.T, start func(t *testing.T) Target) {
 		{"BadFilters", badFilters},
 		{"TooLarge", tooLarge},
 		{"WrongCluster", wrongCluster},
+		{"Gets", gets},
+		{"GetsOfNothing", getsOfNothing},
+		{"GetsWait", getsWait},
+		{"GetsAfterLostConnection", getsAfterLostConnection},
+		{"Snapshots", snapshots},
 		{"LeaderMoves", leaderMoves},
-		{"Gone", gone}, // the last: it trims what others have published
+		{"Gone", gone}, // these are the last: they trim what others have published
+		{"GoneGets", goneGets},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newEnv(t, target, c.name)) })
 	}

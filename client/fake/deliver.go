@@ -165,6 +165,7 @@ func (b *Broker) deliverLocked() {
 			for _, id := range slices.Clone(s.ids) {
 				s.serveLocked(s.subs[id])
 			}
+			s.answerReadyLocked()
 		}
 	}
 }

@@ -32,6 +32,7 @@ type session struct {
 	told    map[uint32]bool
 	subs    map[uint32]*subscription
 	ids     []uint32 // of subs, in the order of opening
+	queries []*query // those that wait
 }
 
 // startLocked serves a new connection.
@@ -176,9 +177,7 @@ func (s *session) handleLocked(f *wire.Frame) error {
 		s.sendLocked(func(out []byte) []byte { return wire.AppendEmpty(out, wire.TPong, f.ID) })
 	case wire.TPong, wire.TGoodbye, wire.TError:
 	case wire.TQuery:
-		s.sendLocked(func(out []byte) []byte {
-			return wire.AppendError(out, wire.TError, f.ID, refuse("this server answers no queries"))
-		})
+		return s.queryLocked(f)
 	case wire.THello:
 		return refuse("second HELLO on one connection")
 	default:
