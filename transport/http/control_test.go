@@ -84,10 +84,14 @@ func TestEveryRouteAnswers(t *testing.T) {
 		o.Config = map[string]string{"tip.size": "1GiB"}
 		o.RequestTimeout = 50 * time.Millisecond
 	})
+	publish(t, ts, "", `{"topic":"a","payload":"x"}`)
 	for _, r := range s.routes() {
-		path := strings.ReplaceAll(r.pattern, "{id}", "1")
-		if r.pattern == "/v1/subscribe" {
+		path := strings.NewReplacer("{id}", "1", "{seq}", "1").Replace(r.pattern)
+		switch r.pattern {
+		case "/v1/subscribe":
 			path += "?filter=a&from=first&to=caught-up"
+		case "/v1/last":
+			path += "?filter=a"
 		}
 		status, body := call(t, r.method, ts.URL+path, "")
 		if status == nethttp.StatusNotFound || status >= 500 && status != nethttp.StatusServiceUnavailable {

@@ -95,6 +95,10 @@ func codedProblem(e *wire.Error) *Problem {
 	}
 	status, code := nethttp.StatusBadRequest, "refused"
 	switch e.Code {
+	case wire.CodeNotFound:
+		status, code = nethttp.StatusNotFound, "not_found"
+	case wire.CodeBadFilter, wire.CodeTooManyFilters:
+		code = "bad_filter"
 	case wire.CodeGone:
 		status, code = nethttp.StatusGone, "gone"
 	case wire.CodeNotYet:

@@ -38,6 +38,8 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/producers", false, s.postProducer},
 		{"POST", "/v1/publish", false, s.postPublish},
 		{"GET", "/v1/subscribe", false, s.getSubscribe},
+		{"GET", "/v1/messages/{seq}", false, s.getMessage},
+		{"GET", "/v1/last", false, s.getLast},
 		{"GET", "/v1/openapi.yaml", false, s.getOpenAPI},
 		{"GET", "/metrics", false, s.getMetrics},
 	}
