@@ -23,7 +23,6 @@ type benchStream struct {
 	rare   topic.ID // gets one message in rareEvery
 	every  uint64
 	time   int64
-	buf    []byte
 	random []byte
 }
 
