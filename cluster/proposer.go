@@ -54,8 +54,9 @@ type proposer struct {
 	mu struct {
 		sync.Mutex
 		queue     queue
-		bytes     int // of queue
-		forwarded int // items of queue that may only be proposed here
+		bytes     int    // of queue
+		submitted uint64 // batches, ever
+		forwarded int    // items of queue that may only be proposed here
 		commands  []*command
 		closed    bool
 		leading   *session // nil: this node does not lead; not accepting: it leads and is not ready
@@ -89,7 +90,8 @@ func (p *proposer) submit(ctx context.Context, s *Submission) error {
 		p.room.Release(p.cost(size))
 		return ErrClosed
 	}
-	p.mu.queue.push(queued{s: s, size: size, at: time.Now().UnixNano()})
+	p.mu.submitted++
+	p.mu.queue.push(queued{s: s, size: size, at: time.Now().UnixNano(), order: p.mu.submitted})
 	p.mu.bytes += size
 	if s.Forwarded {
 		p.mu.forwarded++
