@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/wire"
 )
 
@@ -23,6 +24,10 @@ func (p *proposer) forward(l *link) {
 		}
 		it := p.popLocked()
 		p.mu.Unlock()
+		if it.s.Forwarded { // it came since such were refused
+			p.complete(it, fsm.Result{Code: fsm.NotLeader})
+			continue
+		}
 		if !l.publish(it) {
 			p.putBack([]queued{it})
 			return
@@ -68,8 +73,8 @@ func (n *Node) keepLink(ctx context.Context) {
 		n.link.Store(l)
 		n.proposer.wakeUp()
 		n.followLink(ctx, l, addr)
-		n.link.Store(nil)
 		l.retire(linkRetire)
+		n.link.Store(nil) // not before: a new leader takes back what stands on it, see openSession
 	}
 }
 

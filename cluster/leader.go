@@ -51,7 +51,7 @@ func (n *Node) beginLeadership() *leadership {
 	n.proposer.setSession(l.sess)
 	l.tasks.Go(func() {
 		if n.leaderBarrier(ctx) {
-			l.sess.open()
+			n.openSession(l.sess)
 			n.log.Info("leads", "term", n.raft.CurrentTerm(), "seq", n.stream.Machine().LastSeq())
 		}
 	})
@@ -61,6 +61,18 @@ func (n *Node) beginLeadership() *leadership {
 	l.tasks.Go(func() { n.runAutopilot(ctx) })
 	return l
 }
+
+// openSession lets entries in, once what stood on the link to the old leader has come back: it was submitted before what is
+// queued here, and must not be proposed after it.
+func (n *Node) openSession(s *session) {
+	if l := n.link.Load(); l != nil {
+		l.retire(handover)
+	}
+	s.open()
+}
+
+// handover is how long a new leader waits for the old one's answers; without them the fate of what it was sent is unknown.
+const handover = 200 * time.Millisecond
 
 // runAutopilot runs autopilot while ctx lasts, and adds new nodes.
 func (n *Node) runAutopilot(ctx context.Context) {

@@ -47,6 +47,7 @@ type link struct {
 	box    outbox
 	kick   chan struct{} // capacity 1: buf has bytes, or the link is closed
 	done   chan struct{} // closed when the link is
+	over   chan struct{} // closed when all that waited is settled or back in the queue
 	loops  sync.WaitGroup
 
 	mu struct {
@@ -78,7 +79,7 @@ func dialLink(ctx context.Context, addr string, hello wire.Hello, leader string,
 	if err != nil {
 		return nil, err
 	}
-	l := &link{leader: leader, conn: conn, table: table, box: box, kick: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &link{leader: leader, conn: conn, table: table, box: box, kick: make(chan struct{}, 1), done: make(chan struct{}), over: make(chan struct{})}
 	l.mu.waiting, l.mu.returned, l.mu.byName = make(map[uint32]sent), make(map[uint32]queued), make(map[string]uint32)
 	r := wire.NewReader(conn, wire.MaxFrame)
 	if err := l.greet(ctx, r, hello); err != nil {
@@ -234,9 +235,18 @@ func (l *link) openProducer(ctx context.Context, id record.ProducerID) (fsm.Resu
 	}
 }
 
-// retire lets what is under way end, at most for limit, and closes the link.
+// retire lets what is under way end, at most for limit, and closes the link. Then all is settled or back in the queue. Any
+// goroutine but the link's own.
 func (l *link) retire(limit time.Duration) {
 	l.markStale()
+	l.awaitAnswers(limit)
+	l.close()
+	<-l.over
+	l.loops.Wait()
+}
+
+// awaitAnswers waits until nothing is outstanding, the link is closed, or limit is over.
+func (l *link) awaitAnswers(limit time.Duration) {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -245,16 +255,11 @@ func (l *link) retire(limit time.Duration) {
 		select {
 		case <-tick.C:
 		case <-l.done:
-			l.loops.Wait()
 			return
 		case <-t.C:
-			l.close()
-			l.loops.Wait()
 			return
 		}
 	}
-	l.close()
-	l.loops.Wait()
 }
 
 func (l *link) markStale() {
@@ -283,6 +288,7 @@ func (l *link) close() {
 	_ = l.conn.Close()
 	close(l.done)
 	l.signal()
+	unknown := uint32(0) // largest id that may be executed
 	for id, w := range waiting {
 		switch {
 		case w.opens != nil:
@@ -290,11 +296,16 @@ func (l *link) close() {
 		case w.start >= handed:
 			returned[id] = w.item
 		default:
+			unknown = max(unknown, id)
 			l.box.complete(w.item, fsm.Result{Code: fsm.Unknown})
 		}
 	}
+	for _, it := range takeBefore(returned, unknown) { // they would come out of order
+		l.box.complete(it, fsm.Result{Code: fsm.Unavailable})
+	}
 	l.box.putBack(inOrder(returned))
 	l.box.wakeUp()
+	close(l.over)
 }
 
 func unsent(yes bool) fsm.Code {

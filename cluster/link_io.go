@@ -126,7 +126,7 @@ func (l *link) settle(id uint32, r fsm.Result) {
 		l.mu.stale = true
 	case ok && w.opens == nil && !notLeading:
 		l.mu.acked = max(l.mu.acked, id)
-		late = l.lateLocked(id)
+		late = takeBefore(l.mu.returned, id)
 	}
 	l.mu.Unlock()
 	for _, it := range late {
@@ -145,16 +145,16 @@ func (l *link) settle(id uint32, r fsm.Result) {
 	l.box.progress()
 }
 
-// lateLocked takes the returned items that were sent before id.
-func (l *link) lateLocked(id uint32) []queued {
-	if len(l.mu.returned) == 0 {
+// takeBefore takes the items with ids below id out of returned, in order.
+func takeBefore(returned map[uint32]queued, id uint32) []queued {
+	if len(returned) == 0 {
 		return nil
 	}
 	earlier := make(map[uint32]queued)
-	for i, it := range l.mu.returned {
+	for i, it := range returned {
 		if i < id {
 			earlier[i] = it
-			delete(l.mu.returned, i)
+			delete(returned, i)
 		}
 	}
 	return inOrder(earlier)

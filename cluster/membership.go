@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -59,7 +60,8 @@ func (n *Node) otherVoters() []string {
 
 // AddNode adds a node, as a voter at once or as a non-voter (which autopilot makes a voter when it is stable, unless it
 // is a replica). Leader only: elsewhere a *wire.Error with fsm.NotLeader and the leader's HTTP address in Message. An id
-// that was removed is refused.
+// that was removed is refused, and so is a voter that does not answer: it would count for the majority and could
+// not help to make it, which nobody could undo where it is missing then.
 func (n *Node) AddNode(ctx context.Context, id, raftAddr string, voter bool) error {
 	if !n.isLeader() {
 		return n.notLeader()
@@ -70,8 +72,11 @@ func (n *Node) AddNode(ctx context.Context, id, raftAddr string, voter bool) err
 	if m, ok := n.gossip.member(id); ok && raftAddr == "" {
 		raftAddr = m.meta.Raft
 	}
-	if raftAddr == "" {
-		return fmt.Errorf("cluster: add node %s: %w in gossip: name its raft address", id, ErrNoNode)
+	if _, _, err := net.SplitHostPort(raftAddr); err != nil {
+		return fmt.Errorf("cluster: add node %s: raft address %q: want host:port", id, raftAddr)
+	}
+	if voter && id != n.NodeID() && n.answering(ctx, id) == 0 {
+		return fmt.Errorf("cluster: add node %s: it does not answer, and an absent voter costs majorities: start it with this cluster under join, and it is added by itself", id)
 	}
 	add := n.raft.AddNonvoter
 	if voter {
@@ -90,8 +95,10 @@ func (n *Node) RemoveNode(ctx context.Context, id string) error {
 	if !ok {
 		return fmt.Errorf("cluster: remove node %s: %w in the cluster", id, ErrNoNode)
 	}
-	if s.Suffrage == raft.Voter && len(n.otherVoters()) == 0 {
-		return fmt.Errorf("cluster: remove node %s: it is the only voter", id)
+	if s.Suffrage == raft.Voter {
+		if err := n.majorityWithout(ctx, id); err != nil {
+			return err
+		}
 	}
 	if _, err := n.folder.addRemoved(id); err != nil {
 		return fmt.Errorf("cluster: remove node %s: %w", id, err)
@@ -102,6 +109,39 @@ func (n *Node) RemoveNode(ctx context.Context, id string) error {
 	}
 	n.topologyChanged()
 	return err
+}
+
+// majorityWithout says why the voters that stay could not go on without a voter, nil if they can: a change that they cannot
+// commit would hold up everything, and no further change could mend it.
+func (n *Node) majorityWithout(ctx context.Context, id string) error {
+	var others []string
+	voters, answering := 0, 0
+	for _, s := range n.servers() {
+		switch {
+		case s.Suffrage != raft.Voter || string(s.ID) == id:
+			continue
+		case string(s.ID) == n.NodeID():
+			answering++
+		default:
+			others = append(others, string(s.ID))
+		}
+		voters++
+	}
+	if voters == 0 {
+		return fmt.Errorf("cluster: remove node %s: it is the only voter", id)
+	}
+	answering += n.answering(ctx, others...)
+	if answering <= voters/2 {
+		return fmt.Errorf("cluster: remove node %s: %d of the %d voters that would stay answer, no majority: bring the others back or remove them first", id, answering, voters)
+	}
+	return nil
+}
+
+// answering asks nodes whether they live and counts the answers: gossip takes seconds to see a death.
+func (n *Node) answering(ctx context.Context, ids ...string) int {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return len(n.gossip.askAll(ctx, ids))
 }
 
 // TransferLeader hands the leadership to a voter, "" to the one that is furthest. Leader only, as AddNode.

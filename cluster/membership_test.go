@@ -107,6 +107,20 @@ func TestRemovedNodeStaysIdle(t *testing.T) {
 			return n.ID == gone.NodeID() && strings.Contains(n.Problem, "removed")
 		})
 	})
+	for _, m := range c.Members {
+		if m != gone {
+			select {
+			case <-m.Removed():
+				t.Fatal("a member says that it was removed")
+			default:
+			}
+		}
+	}
+	select {
+	case <-gone.Removed():
+	case <-testContext(t).Done():
+		t.Fatal("the node does not say that it was removed")
+	}
 	mustPublish(t, leader, "a/b", "goes on")
 	if err := leader.AddNode(testContext(t), gone.NodeID(), gone.RaftAddr(), true); err == nil {
 		t.Fatal("a removed id came back")
@@ -115,6 +129,39 @@ func TestRemovedNodeStaysIdle(t *testing.T) {
 	if n := len(leader.Topology().Nodes); n != 2 {
 		t.Fatalf("the cluster has %d nodes", n)
 	}
+}
+
+// A change that would leave no majority is refused: no further change could mend it.
+func TestMembershipChangesKeepAMajority(t *testing.T) {
+	c := clustertest.Start(t, 3, clustertest.Options{})
+	leader := c.Leader()
+	stranger := "5d4a3c61-6b0f-4f0e-9a53-0d0f4c9f7a11"
+	if err := leader.AddNode(testContext(t), stranger, "127.0.0.1:1", true); err == nil {
+		t.Error("a voter that nobody sees was added")
+	}
+	if err := leader.AddNode(testContext(t), stranger, "no address", false); err == nil {
+		t.Error("a node without an address was added")
+	}
+	followers := c.Followers()
+	dead, needed := followers[0].NodeID(), followers[1].NodeID()
+	c.Crash(followers[0])
+	if err := leader.RemoveNode(testContext(t), needed); err == nil {
+		t.Error("the one voter that the majority needs was removed")
+	}
+	mustPublish(t, leader, "a/b", "goes on")
+	if err := leader.RemoveNode(testContext(t), dead); err != nil {
+		t.Error(err)
+	}
+	mustPublish(t, leader, "a/b", "goes on with two")
+}
+
+// A single node is not brought down by a voter that does not exist.
+func TestAbsentVoterIsRefused(t *testing.T) {
+	c := clustertest.Start(t, 1, clustertest.Options{})
+	if err := c.Leader().AddNode(testContext(t), "x", "127.0.0.1:1", true); err == nil {
+		t.Error("a voter that nobody sees was added")
+	}
+	mustPublish(t, c.Leader(), "a/b", "goes on")
 }
 
 // A node that lost its disk comes back at its old address under a new id and takes the old one's place.

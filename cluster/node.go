@@ -102,6 +102,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	n.failure.ch = make(chan struct{})
 	n.positions.init()
 	n.topologies.trigger = make(chan struct{}, 1)
+	n.topologies.removed = make(chan struct{})
 	n.topologies.current.Store(&topologyState{over: make(chan struct{})})
 	n.gossip = newGossip(o, f, meta{
 		Name: o.Name, Client: o.ClientAddr, HTTP: o.HTTPAddr, Cluster: id.ClusterID,

@@ -18,6 +18,10 @@ const (
 	maxCommands  = 1024                  // commands that wait at once; more are refused as Unavailable
 	retryRefused = 20 * time.Millisecond // pause before batches that raft refused are proposed again
 	idleWait     = time.Second           // longest sleep of the proposer
+
+	// batchCost is counted beside a batch's bytes against MaxInflight: the smallest buffer that holds a batch, the submission
+	// and the ack to come. Without it a flood of tiny batches would take many times the limit.
+	batchCost = 1 << 10
 )
 
 // applier is what the proposer needs of *raft.Raft; tests have smaller ones.
@@ -50,8 +54,9 @@ type proposer struct {
 	mu struct {
 		sync.Mutex
 		queue     queue
-		bytes     int // of queue
-		forwarded int // items of queue that may only be proposed here
+		bytes     int    // of queue
+		submitted uint64 // batches, ever
+		forwarded int    // items of queue that may only be proposed here
 		commands  []*command
 		closed    bool
 		leading   *session // nil: this node does not lead; not accepting: it leads and is not ready
@@ -75,18 +80,19 @@ func newProposer(o Options, r applier, s *Stream, m *metrics) *proposer {
 
 // submit queues a batch; see Broker.Submit.
 func (p *proposer) submit(ctx context.Context, s *Submission) error {
-	size := min(int64(len(s.Batch)), p.limit)
-	if err := p.room.Acquire(ctx, size); err != nil {
+	size := len(s.Batch)
+	if err := p.room.Acquire(ctx, p.cost(size)); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	if p.mu.closed {
 		p.mu.Unlock()
-		p.room.Release(size)
+		p.room.Release(p.cost(size))
 		return ErrClosed
 	}
-	p.mu.queue.push(queued{s: s, size: int(size), at: time.Now().UnixNano()})
-	p.mu.bytes += int(size)
+	p.mu.submitted++
+	p.mu.queue.push(queued{s: s, size: size, at: time.Now().UnixNano(), order: p.mu.submitted})
+	p.mu.bytes += size
 	if s.Forwarded {
 		p.mu.forwarded++
 	}
@@ -108,8 +114,11 @@ func (p *proposer) progress() { p.moved.Store(time.Now().UnixNano()) }
 func (p *proposer) complete(it queued, r fsm.Result) {
 	p.metrics.outcome(r.Code)
 	it.s.finish(r)
-	p.room.Release(int64(it.size))
+	p.room.Release(p.cost(it.size))
 }
+
+// cost is what a batch of so many bytes takes of room. One batch always fits.
+func (p *proposer) cost(size int) int64 { return min(int64(size)+batchCost, p.limit) }
 
 // setSession changes the role: a session while this node leads.
 func (p *proposer) setSession(s *session) {

@@ -1,12 +1,18 @@
 package cluster
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // queued is a submission that waits to be proposed or forwarded.
 type queued struct {
 	s    *Submission
-	size int   // bytes taken of the in-flight limit; the batch may be released before they are given back
+	size int   // of the batch in bytes; the batch may be released before they are given back
 	at   int64 // unix nanoseconds when it was submitted: PublishWait counts from here
+
+	order uint64 // ascends as batches were submitted
 }
 
 // queue is a first-in first-out ring of queued submissions that can also take some back at its front. It grows as needed
@@ -48,8 +54,20 @@ func (q *queue) pop() queued {
 	return it
 }
 
-// putBack returns items to the front, in their order: they were popped before all that is queued.
+// putBack returns items, in their order, to the front: they were popped before what is queued, except for others that came
+// back meanwhile, among which they take their place.
 func (q *queue) putBack(items []queued) {
+	if len(items) == 0 {
+		return
+	}
+	var between []queued
+	for q.n > 0 && q.front().order < items[len(items)-1].order {
+		between = append(between, q.pop())
+	}
+	if len(between) > 0 {
+		items = append(between, items...)
+		slices.SortStableFunc(items, func(a, b queued) int { return cmp.Compare(a.order, b.order) })
+	}
 	for i := len(items) - 1; i >= 0; i-- {
 		q.grow()
 		q.head = (q.head - 1) & (len(q.ring) - 1)

@@ -41,7 +41,7 @@ type session struct {
 		pending   map[uint64]*proposal // Invariant: each is unsettled; keys <= last
 
 		// returned are batches that raft refused, in order. They may be proposed again only if nothing later was executed,
-		// else one connection's batches would change places. Invariant: empty, or every number proposed after the first
+		// else one connection's batches would change places. Invariant: empty, or every batch proposed after the first
 		// of them is pending or was refused too.
 		returned     []queued
 		settled      uint64    // largest number that was applied
@@ -165,8 +165,12 @@ func (s *session) answered(p *proposal, err error) {
 	_, mine := s.mu.pending[p.number]
 	delete(s.mu.pending, p.number)
 	again := mine && refused(err) && p.done == nil && s.mu.settled < p.number && !s.mu.ended
-	if again {
+	var late []queued
+	switch {
+	case again:
 		s.mu.returned = append(s.mu.returned, p.items...)
+	case mine && !refused(err) && p.done == nil: // p may be in the log: what was refused before it would come out of order
+		late, s.mu.returned = s.mu.returned, nil
 	}
 	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		s.mu.refusedLast = time.Now()
@@ -175,6 +179,7 @@ func (s *session) answered(p *proposal, err error) {
 		}
 	}
 	s.mu.Unlock()
+	s.unavailable(late)
 	switch {
 	case again:
 		s.recycle(p.items)
@@ -201,9 +206,7 @@ func (s *session) applied(h record.EntryHeader, results []fsm.Result) {
 	if p == nil {
 		return
 	}
-	for _, it := range late { // refused before p, and p was executed: they would come out of order
-		s.out.complete(it, fsm.Result{Code: fsm.Unavailable})
-	}
+	s.unavailable(late) // refused before p, and p was executed: they would come out of order
 	if p.done != nil {
 		p.done <- results[0]
 	} else {
@@ -214,6 +217,13 @@ func (s *session) applied(h record.EntryHeader, results []fsm.Result) {
 	}
 	s.out.progress()
 	s.out.wakeUp()
+}
+
+// unavailable completes batches that were not executed and may not be proposed again.
+func (s *session) unavailable(items []queued) {
+	for _, it := range items {
+		s.out.complete(it, fsm.Result{Code: fsm.Unavailable})
+	}
 }
 
 // settleAll gives all of an entry one code.
@@ -278,8 +288,14 @@ func (s *session) sweep() (returned []queued, swept int) {
 	returned, s.mu.returned = s.mu.returned, nil
 	s.mu.Unlock()
 	close(s.ended)
+	unknown := false
 	for _, p := range pending {
+		unknown = unknown || p.done == nil
 		s.settleAll(p, fsm.Unknown)
+	}
+	if unknown { // futures are answered in order: all of these were refused before what may yet be executed
+		s.unavailable(returned)
+		returned = nil
 	}
 	return returned, len(pending)
 }

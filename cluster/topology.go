@@ -16,6 +16,7 @@ import (
 type topologies struct {
 	current atomic.Pointer[topologyState]
 	trigger chan struct{} // capacity 1: something may have changed
+	removed chan struct{} // closed by keepTopology when this node was removed from the cluster
 }
 
 // topologyState is one topology. It is never changed.
@@ -47,6 +48,7 @@ func (n *Node) keepTopology(ctx context.Context) {
 		case <-n.topologies.trigger:
 		}
 		t := n.computeTopology()
+		n.noteRemoval(t)
 		old := n.topologies.current.Load()
 		if reflect.DeepEqual(t, old.topology) {
 			continue
@@ -54,6 +56,25 @@ func (n *Node) keepTopology(ctx context.Context) {
 		n.topologies.current.Store(&topologyState{topology: t, over: make(chan struct{})})
 		close(old.over)
 		n.proposer.wakeUp()
+	}
+}
+
+// Removed is closed when this node was removed from the cluster for good, also by an earlier run. It hears of nothing new
+// then, and is to serve nobody.
+func (n *Node) Removed() <-chan struct{} { return n.topologies.removed }
+
+// noteRemoval is keepTopology's. Being among the removed is not enough: so is, for a moment, a member whose removal is under
+// way. But raft does not promise that the removed node hears of the change, so silence is enough beside it.
+func (n *Node) noteRemoval(t wire.Topology) {
+	member := slices.ContainsFunc(t.Nodes, func(i wire.NodeInfo) bool { return i.ID == n.NodeID() })
+	if member && t.LeaderID != "" || !slices.Contains(n.folder.identity().Removed, n.NodeID()) {
+		return
+	}
+	select {
+	case <-n.topologies.removed:
+	default:
+		n.log.Warn("this node was removed from the cluster and stays idle: empty its data folder to let it join as a new node")
+		close(n.topologies.removed)
 	}
 }
 

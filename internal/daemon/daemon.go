@@ -23,6 +23,9 @@ import (
 	"github.com/cantus-bus/cantus/transport/http"
 )
 
+// turnAwayWait is how long clients of a removed node have for their last acks.
+const turnAwayWait = 10 * time.Second
+
 // readyPoll is how often WaitReady looks.
 const readyPoll = 5 * time.Millisecond
 
@@ -33,8 +36,8 @@ type Options struct {
 	Logger  hclog.Logger // nil: silent
 }
 
-// Daemon is a running node. Its goroutines are the two Serve loops and the watcher for failures; Shutdown stops them and
-// waits for them.
+// Daemon is a running node. Its goroutines are the two Serve loops and the watchers for failures and for the node's removal;
+// Shutdown stops them and waits for them.
 type Daemon struct {
 	node *cluster.Node
 	data *transport.Server
@@ -46,6 +49,7 @@ type Daemon struct {
 	failure              error // set before failed is closed
 
 	watchStop, watchDone chan struct{} // of the goroutine that closes failed
+	turnedAway           chan struct{} // closed when turnAway is over; it ends by watchStop, too
 }
 
 // Start brings a node up. It returns when the node serves, not when it is ready.
@@ -79,6 +83,8 @@ func Start(o Options) (d *Daemon, err error) {
 
 		watchStop: make(chan struct{}),
 		watchDone: make(chan struct{}),
+
+		turnedAway: make(chan struct{}),
 	}
 	d.serve(clientL, httpL)
 	return d, nil
@@ -96,6 +102,7 @@ func (d *Daemon) serve(clientL, httpL net.Listener) {
 	}
 	go loop(d.data.Serve, clientL)
 	go loop(d.ctrl.Serve, httpL)
+	go d.turnAway()
 	go func() {
 		defer close(d.watchDone)
 		select {
@@ -107,6 +114,21 @@ func (d *Daemon) serve(clientL, httpL net.Listener) {
 		}
 		close(d.failed)
 	}()
+}
+
+// turnAway sends the clients of a node that was removed elsewhere and takes no more: here readers would wait for ever and
+// publishers be refused. The control plane stays, to say why.
+func (d *Daemon) turnAway() {
+	defer close(d.turnedAway)
+	select {
+	case <-d.node.Removed():
+	case <-d.watchStop:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), turnAwayWait)
+	defer cancel()
+	// What had not finished in time is closed: the error says only that.
+	_ = d.data.Shutdown(ctx)
 }
 
 func newRegistry() *prometheus.Registry {
@@ -159,6 +181,7 @@ func (d *Daemon) Shutdown(ctx context.Context) error {
 	if errs[1] != nil {
 		errs = append(errs, d.ctrl.Close())
 	}
+	<-d.turnedAway
 	<-d.served
 	<-d.served
 	return errors.Join(append(errs, d.node.Close())...)

@@ -203,3 +203,65 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		}
 	}
 }
+
+// A removed node sends its clients to the others and takes no more: it would keep them waiting for ever.
+func TestRemovedNodeTurnsClientsAway(t *testing.T) {
+	join := make([]string, 3)
+	for i := range join {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		join[i] = l.Addr().String()
+		l.Close()
+	}
+	var nodes []*Daemon
+	var servers []string
+	for _, gossip := range join {
+		d := start(t, "listen.gossip="+gossip, "cluster.bootstrap_expect=3", "cluster.join="+strings.Join(join, ","))
+		nodes, servers = append(nodes, d), append(servers, d.ClientAddr())
+	}
+	for _, d := range nodes {
+		waitReady(t, d)
+	}
+	gone := nodes[0]
+	c, err := client.Connect(t.Context(), client.Options{Servers: servers[:1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	sub, err := c.Subscribe(t.Context(), client.SubscribeOptions{Filters: []string{"**"}, From: client.First(), Node: gone.NodeID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for err = errors.New("not tried"); err != nil && ctx.Err() == nil; {
+		for _, d := range nodes { // whoever leads
+			if err = d.node.RemoveNode(ctx, gone.NodeID()); err == nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	publishAndRead(t, nodes[1], "app/after")
+	for m, err := range sub.Messages(ctx) {
+		if err != nil || m.Topic != "app/after" {
+			t.Errorf("the reader of the removed node got %v, %v", m, err)
+		}
+		break
+	}
+	for err = nil; err == nil && ctx.Err() == nil; {
+		var nc net.Conn
+		if nc, err = net.Dial("tcp", gone.ClientAddr()); err == nil {
+			nc.Close()
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if err == nil {
+		t.Error("the removed node still takes clients")
+	}
+}

@@ -16,7 +16,7 @@ import (
 
 // TestStreamAgainstModel is everything at once: random topics, sizes and filters, pipelined and atomic publishes, readers
 // that are fast, slow, or stop and resume at random marks, a ring that turns over several times, and nodes that die
-// alone or all at once, restart, join and change leaders. In the end every node's stream is held against what publishers were told, and every reader's messages
+// alone or all at once, restart, join (as voters and as read replicas) and change leaders. In the end every node's stream is held against what publishers were told, and every reader's messages
 // against the stream.
 func TestStreamAgainstModel(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func (x *run) chaos() {
 			x.restartAll()
 		case 6:
 			if len(x.cluster.Members) < 5 {
-				x.join()
+				x.join(x.r.IntN(2) == 0)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func (x *reader) options() client.SubscribeOptions {
 	case 0:
 		o.PreferFollower = true
 	case 1:
-		o.Node = x.addrs[x.r.IntN(len(x.addrs))]
+		o.Node = x.someAddr(x.r)
 	}
 	return o
 }
@@ -104,13 +104,18 @@ func (x *reader) step() bool {
 
 // finish reads to the end. The last session must have caught up.
 func (x *reader) finish() {
-	for end := time.Now().Add(patience); !x.done(); {
+	var end time.Time // counts from the end of the writers
+	for !x.done() {
 		if !x.step() {
 			return
 		}
-		if x.ended.Load() && time.Now().After(end) {
+		switch {
+		case !x.ended.Load():
+		case end.IsZero():
+			end = time.Now().Add(patience)
+		case time.Now().After(end):
 			x.Errorf("%s: stands at %d of %d, filters %q", x.name, x.cur.upTo, x.head, x.cur.o.Filters)
-			break
+			return
 		}
 	}
 	x.cur.noteCaughtUp()

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -32,13 +33,14 @@ func long() bool { return os.Getenv("CANTUS_E2E_LONG") != "" }
 // world is a cluster that clients can reach. Its methods are the test goroutine's unless they say otherwise.
 type world struct {
 	testing.TB
-	ctx     context.Context
-	cluster *clustertest.Cluster
-	addrs   []string // of the nodes' data planes
-	ledger  *ledger
-	tip     tipstore.Options       // of nodes started from now on
-	change  func(*cluster.Options) // further options of nodes, may be nil
-	history bool                   // nodes keep history, so nothing is ever gone; see keepHistory
+	ctx      context.Context
+	cluster  *clustertest.Cluster
+	addrs    []string // of the nodes' data planes
+	ledger   *ledger
+	tip      tipstore.Options       // of nodes started from now on
+	change   func(*cluster.Options) // further options of nodes, may be nil
+	replicas map[int]bool           // members that never vote
+	history  bool                   // nodes keep history, so nothing is ever gone; see keepHistory
 
 	mu    sync.RWMutex         // held for writing while nodes stop and start
 	ports map[string][2]string // data and control plane's addresses by node id: a restarted node takes them again
@@ -52,7 +54,7 @@ func start(t testing.TB, n int, change func(*world)) *world {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
 	t.Cleanup(cancel)
-	w := &world{TB: t, ctx: ctx, ledger: newLedger(t), tip: smallTip, ports: map[string][2]string{}}
+	w := &world{TB: t, ctx: ctx, ledger: newLedger(t), tip: smallTip, ports: map[string][2]string{}, replicas: map[int]bool{}}
 	if change != nil {
 		change(w)
 	}
@@ -73,8 +75,9 @@ func keepHistory(w *world) {
 	}
 }
 
-func (w *world) configure(_ int, o *cluster.Options) {
+func (w *world) configure(i int, o *cluster.Options) {
 	o.Stream.Tip = w.tip
+	o.Replica = w.replicas[i]
 	if w.change != nil {
 		w.change(o)
 	}
@@ -152,21 +155,30 @@ func (w *world) restart(m *clustertest.Member) {
 	w.tellAddrs()
 }
 
-// join adds a node and waits until it has a vote.
-func (w *world) join() {
+// join adds a node and waits until it has a vote, or, for a read replica, is known to the others.
+func (w *world) join(replica bool) {
 	w.Helper()
 	w.mu.Lock()
+	w.replicas[len(w.cluster.Members)] = replica
 	m := w.cluster.Add()
 	w.tellAddrs()
+	w.addrs = append(w.addrs, w.ports[m.NodeID()][0])
 	w.mu.Unlock()
-	w.eventually("the new node to have a vote", func() bool {
-		for _, n := range m.Topology().Nodes {
-			if n.ID == m.NodeID() && n.Voter {
+	w.eventually("the new node to be a member", func() bool {
+		for _, n := range w.cluster.Leader().Topology().Nodes {
+			if n.ID == m.NodeID() && (n.Voter || replica) {
 				return true
 			}
 		}
 		return false
 	})
+}
+
+// someAddr is a random node's address. Any goroutine.
+func (w *world) someAddr(r *rand.Rand) string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.addrs[r.IntN(len(w.addrs))]
 }
 
 // restartAll kills all nodes at once and starts them again.
