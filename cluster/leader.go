@@ -52,6 +52,7 @@ func (n *Node) beginLeadership() *leadership {
 	l.tasks.Go(func() {
 		if n.leaderBarrier(ctx) {
 			n.openSession(l.sess)
+			n.proposeLimits(ctx)
 			n.log.Info("leads", "term", n.raft.CurrentTerm(), "seq", n.stream.Machine().LastSeq())
 		}
 	})

@@ -37,7 +37,7 @@ func TestBadEntries(t *testing.T) {
 		{"cut short", good[:len(good)-1], 10, record.ErrCorrupt},
 		{"applied before", good, 2, ErrInvariant},
 		{"body too short", seal(record.KindOpenProducer, make([]byte, 15)), 10, record.ErrCorrupt},
-		{"body too long", seal(record.KindConfig, make([]byte, 24)), 10, record.ErrCorrupt},
+		{"body too long", seal(record.KindConfig, make([]byte, 32)), 10, record.ErrCorrupt},
 		{"body empty", seal(record.KindExpireProducers, nil), 10, record.ErrCorrupt},
 		{"unknown kind", seal(99, nil), 10, record.ErrCorrupt},
 		{"no batches", seal(record.KindPublish, make([]byte, 8)), 10, record.ErrCorrupt},

@@ -1,15 +1,24 @@
 package fsm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/topic"
 )
 
 // DefaultProducerLease is how long a producer that is not heard of is remembered, until configured otherwise.
 const DefaultProducerLease = int64(7 * 24 * time.Hour)
+
+// Limits of a stream whose log says nothing of them. Like all that outcomes depend on they are the same on every node, in every
+// run and version: a node's own settings must not reach the machine but by an entry.
+const (
+	DefaultMaxTopics    = topic.DefaultMaxTopics
+	DefaultMaxProducers = 1_000_000
+)
 
 // StreamConfig is what the log says about the stream as a whole.
 type StreamConfig struct {
@@ -19,13 +28,16 @@ type StreamConfig struct {
 	// Version counts the configurations applied; 0: the defaults. In an entry it is the version that the entry makes, which must be the
 	// next one; 0: whatever comes next.
 	Version uint64
+	// MaxTopics and MaxProducers are the limits from here on; less than there are refuses new ones only. In an entry 0 leaves one
+	// as it is. Invariant: 1 to topic.LimitMaxTopics; > 0.
+	MaxTopics, MaxProducers uint32
 }
 
 // Bodies of the small entries, little-endian, of exactly this size:
 //
 //	open producer    0 [16]byte id, not all zero
 //	expire           0 i64 cutoff, unix nanoseconds
-//	config           0 i64 producer lease, nanoseconds   8 u64 version
+//	config           0 i64 producer lease, nanoseconds   8 u64 version   16 u32 topics at most   20 u32 producers at most
 //	checkpoint       0 u64 id
 
 // OpenProducerBody is the body of a record.KindOpenProducer entry. id must not be zero.
@@ -40,7 +52,9 @@ func ExpireBody(cutoff int64) []byte {
 // ConfigBody is the body of a record.KindConfig entry.
 func ConfigBody(c StreamConfig) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(c.ProducerLease))
-	return binary.LittleEndian.AppendUint64(b, c.Version)
+	b = binary.LittleEndian.AppendUint64(b, c.Version)
+	b = binary.LittleEndian.AppendUint32(b, c.MaxTopics)
+	return binary.LittleEndian.AppendUint32(b, c.MaxProducers)
 }
 
 // CheckpointBody is the body of a record.KindCheckpoint entry.
@@ -51,8 +65,10 @@ func CheckpointBody(id uint64) []byte {
 // commandSize is the size of the body of each small kind.
 func commandSize(k record.Kind) int {
 	switch k {
-	case record.KindOpenProducer, record.KindConfig:
+	case record.KindOpenProducer:
 		return 16
+	case record.KindConfig:
+		return 24
 	default:
 		return 8
 	}
@@ -89,13 +105,16 @@ func (m *Machine) openProducer(id record.ProducerID, r *Result) {
 
 // configure replaces the configuration, unless it was made from another one than is in force.
 func (m *Machine) configure(body []byte, r *Result) {
+	old := m.config.Load()
 	c := StreamConfig{
 		ProducerLease: int64(binary.LittleEndian.Uint64(body)),
 		Version:       binary.LittleEndian.Uint64(body[8:]),
+		MaxTopics:     cmp.Or(binary.LittleEndian.Uint32(body[16:]), old.MaxTopics),
+		MaxProducers:  cmp.Or(binary.LittleEndian.Uint32(body[20:]), old.MaxProducers),
 	}
-	r.Detail = m.config.Load().Version
+	r.Detail = old.Version
 	switch {
-	case c.ProducerLease <= 0:
+	case c.ProducerLease <= 0 || c.MaxTopics > topic.LimitMaxTopics:
 		r.Code = Invalid
 	case c.Version != 0 && c.Version != r.Detail+1:
 		r.Code = PreconditionFailed
@@ -103,5 +122,7 @@ func (m *Machine) configure(body []byte, r *Result) {
 		r.Detail++
 		c.Version = r.Detail
 		m.config.Store(&c)
+		m.table.SetMaxTopics(int(c.MaxTopics))
+		m.producers.max = int(c.MaxProducers)
 	}
 }

@@ -25,11 +25,12 @@ type Log interface {
 	Publish()
 }
 
-// Options of a machine. Table and Log are the machine's to write from New on.
+// Options of a machine. Table and Log are the machine's to write from New on. The table's limit and MaxProducers hold until the log
+// says otherwise: nodes of a cluster must begin with the same.
 type Options struct {
 	Table        *topic.Table
 	Log          Log
-	MaxProducers int // > 0
+	MaxProducers int // > 0, at most math.MaxUint32
 }
 
 // Machine is the state machine. Apply, Digest and the state belong to one goroutine; the methods that say so are any's.
@@ -68,7 +69,9 @@ func New(o Options) *Machine {
 	m.producers.init(o.MaxProducers)
 	m.volumes.init()
 	m.stored.Reset()
-	m.config.Store(&StreamConfig{ProducerLease: DefaultProducerLease})
+	m.config.Store(&StreamConfig{
+		ProducerLease: DefaultProducerLease, MaxTopics: uint32(o.Table.MaxTopics()), MaxProducers: uint32(o.MaxProducers),
+	})
 	return m
 }
 

@@ -94,7 +94,8 @@ func (s *script) runCommand(d *datadriven.TestData) string {
 	case "expire":
 		return show(s.command(record.KindExpireProducers, now, ExpireBody(int64(intArg(s.t, d, "cutoff", 0)))))
 	case "config":
-		c := StreamConfig{ProducerLease: int64(intArg(s.t, d, "lease", 0)), Version: uint64(intArg(s.t, d, "version", 0))}
+		c := StreamConfig{ProducerLease: int64(intArg(s.t, d, "lease", 0)), Version: uint64(intArg(s.t, d, "version", 0)),
+			MaxTopics: uint32(intArg(s.t, d, "topics", 0)), MaxProducers: uint32(intArg(s.t, d, "producers", 0))}
 		return show(s.command(record.KindConfig, now, ConfigBody(c)))
 	case "checkpoint":
 		return show(s.command(record.KindCheckpoint, now, CheckpointBody(uint64(intArg(s.t, d, "id", 0)))))

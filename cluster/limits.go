@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"context"
+	"math"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/topic"
+)
+
+// withLimits is a configuration with the limits that these options name.
+func (o *StreamOptions) withLimits(c fsm.StreamConfig) fsm.StreamConfig {
+	if o.MaxTopics > 0 {
+		c.MaxTopics = uint32(min(o.MaxTopics, topic.LimitMaxTopics))
+	}
+	if o.MaxProducers > 0 {
+		c.MaxProducers = uint32(min(uint64(o.MaxProducers), math.MaxUint32))
+	}
+	return c
+}
+
+// proposeLimits puts this node's limits into the log if others are in force there, while ctx lasts: what one node refuses all
+// must refuse, at the same place of the log, and again when they replay it.
+func (n *Node) proposeLimits(ctx context.Context) {
+	for ctx.Err() == nil {
+		now := n.stream.Machine().Config()
+		next := n.opts.Stream.withLimits(now)
+		if next == now {
+			return
+		}
+		next.Version = now.Version + 1
+		r, err := n.command(ctx, record.KindConfig, fsm.ConfigBody(next))
+		switch {
+		case err != nil:
+			return
+		case r.Code == fsm.OK:
+			n.log.Info("changed the stream's limits", "topics", next.MaxTopics, "producers", next.MaxProducers,
+				"topics_before", now.MaxTopics, "producers_before", now.MaxProducers)
+			return
+		}
+		sleep(ctx, retryRefused)
+	}
+}
