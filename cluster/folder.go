@@ -100,6 +100,22 @@ func (f *folder) setCluster(clusterID string) error {
 	return nil
 }
 
+// setHasLog remembers that the raft log has entries.
+func (f *folder) setHasLog() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.id.HasLog {
+		return nil
+	}
+	id := f.mu.id
+	id.HasLog = true
+	if err := id.save(f.dir); err != nil {
+		return err
+	}
+	f.mu.id = id
+	return nil
+}
+
 // addRemoved remembers removed ids; true if any was new.
 func (f *folder) addRemoved(ids ...string) (bool, error) {
 	f.mu.Lock()

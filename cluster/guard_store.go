@@ -24,6 +24,7 @@ type guardStore struct {
 	limit   time.Duration
 	fail    func(error)
 	metrics *metrics
+	begun   func() error // called after entries were stored, before anybody is told; cheap after the first time
 
 	poisoned atomic.Bool
 	mu       struct {
@@ -39,7 +40,7 @@ type call struct {
 }
 
 func newGuardStore(s stores, limit time.Duration, fail func(error), m *metrics) *guardStore {
-	g := &guardStore{logs: s.logs, stable: s.stable, limit: limit, fail: fail, metrics: m}
+	g := &guardStore{logs: s.logs, stable: s.stable, limit: limit, fail: fail, metrics: m, begun: func() error { return nil }}
 	g.mu.calls = make(map[uint64]call)
 	return g
 }
@@ -133,7 +134,12 @@ func (g *guardStore) StoreLogs(logs []*raft.Log) error {
 	}
 	g.metrics.storeBytes.Observe(float64(bytes))
 	g.metrics.storeEntries.Observe(float64(len(logs)))
-	return g.write("store_logs", func() error { return g.logs.StoreLogs(logs) })
+	return g.write("store_logs", func() error {
+		if err := g.logs.StoreLogs(logs); err != nil {
+			return err
+		}
+		return g.begun()
+	})
 }
 
 // DeleteRange implements raft.LogStore.

@@ -24,6 +24,7 @@ type identity struct {
 	Format    int      `json:"format"`               // of the whole data folder
 	NodeID    string   `json:"node_id"`              // random UUID; raft server id and gossip name
 	ClusterID string   `json:"cluster_id,omitempty"` // empty until the node belongs to a cluster; then never changes
+	HasLog    bool     `json:"has_log,omitempty"`    // the raft log has entries; one that is empty later was lost
 	Removed   []string `json:"removed,omitempty"`    // ids that an operator removed: they are never added again
 }
 

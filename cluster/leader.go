@@ -52,11 +52,11 @@ func (n *Node) beginLeadership() *leadership {
 	l.tasks.Go(func() {
 		if n.leaderBarrier(ctx) {
 			n.openSession(l.sess)
+			n.proposeConfig(ctx)
 			n.log.Info("leads", "term", n.raft.CurrentTerm(), "seq", n.stream.Machine().LastSeq())
 		}
 	})
 	l.tasks.Go(func() { n.expireProducers(ctx) })
-	l.tasks.Go(func() { n.configureWindows(ctx) })
 	l.tasks.Go(func() { n.keepPlans(ctx) })
 	l.tasks.Go(func() { n.runAutopilot(ctx) })
 	return l

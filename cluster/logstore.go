@@ -3,7 +3,9 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/bits"
+	"os"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -49,9 +51,34 @@ func openBolt(path string, mmap int64) (*raftboltdb.BoltStore, error) {
 	if bits.UintSize == 64 {
 		bo.InitialMmapSize = int(mmap)
 	}
+	if err := checkWhole(path); err != nil {
+		return nil, fmt.Errorf("open raft store %s: %w: %s", path, err, howToMend)
+	}
 	s, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: bo})
 	if err != nil {
 		return nil, fmt.Errorf("open raft store %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// checkWhole refuses a file that bolt cannot open or that was cut short: bolt would read behind its end, which kills the
+// process without a word of why. A file that does not exist is whole.
+func checkWhole(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltLockLimit})
+	if err != nil {
+		return err
+	}
+	var size int64
+	err = db.View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil })
+	if err = errors.Join(err, db.Close()); err == nil && info.Size() < size {
+		err = fmt.Errorf("it has %d bytes of at least %d", info.Size(), size)
+	}
+	return err
 }

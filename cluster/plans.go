@@ -14,24 +14,6 @@ import (
 // planInterval is how often a leader looks whether there is something to plan. A look costs two loads.
 const planInterval = time.Second
 
-// configureWindows is the leader's: it brings the stream's window limits to what this node is configured with, in the log.
-func (n *Node) configureWindows(ctx context.Context) {
-	for ctx.Err() == nil {
-		now := n.stream.Machine().Config()
-		want := n.opts.History.configure(now)
-		if want == now {
-			return
-		}
-		want.Version++
-		r, err := n.command(ctx, record.KindConfig, fsm.ConfigBody(want))
-		if err == nil && r.Code == fsm.OK {
-			n.log.Info("configured how history is cut", "window_bytes", want.WindowBytes, "window_count", want.WindowCount, "window_age", time.Duration(want.WindowAge))
-			continue
-		}
-		sleep(ctx, retryRefused)
-	}
-}
-
 // configure is c with what the policy asks for.
 func (p HistoryPolicy) configure(c fsm.StreamConfig) fsm.StreamConfig {
 	if p.WindowBytes > 0 {

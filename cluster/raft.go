@@ -19,7 +19,13 @@ const (
 	rpcsInFlight = 1
 	rpcTimeout   = 10 * time.Second
 	connPool     = 3
+
+	// howToMend ends the errors of a damaged data folder.
+	howToMend = "restore it from a copy as new as its last run or, if the other nodes are well, empty the folder: the node then joins under a new id"
 )
+
+// termKey is where raft keeps its term: set before the first entry is stored.
+var termKey = []byte("CurrentTerm")
 
 // raftConfig is raft's configuration; DESIGN.md says why each value.
 func raftConfig(o Options, id string, notify chan<- bool) *raft.Config {
@@ -96,18 +102,32 @@ func (n *Node) startRaft(layer *streamLayer) error {
 	}
 	n.stores = st
 	n.guard = newGuardStore(st, n.opts.StallLimit, n.fail, n.metrics)
+	if n.opts.LogStore != LogStoreMemory {
+		n.guard.begun = n.folder.setHasLog
+	}
 	logs := newLogCache(n.guard, cacheBytes)
 	if err := n.noteState(logs); err != nil {
 		return errors.Join(err, n.transport.Close(), st.close())
 	}
-	n.raft, err = raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, raft.NewDiscardSnapshotStore(), n.transport)
+	n.raft, err = n.newRaft(logs)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close(), st.close())
 	}
 	return nil
 }
 
-// noteState notes whether there is a raft log already.
+// newRaft starts raft, which panics when an entry is missing or cannot be read.
+func (n *Node) newRaft(logs raft.LogStore) (r *raft.Raft, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v: data folder %s is damaged: %s", p, n.opts.DataDir, howToMend)
+		}
+	}()
+	return raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, raft.NewDiscardSnapshotStore(), n.transport)
+}
+
+// noteState notes whether there is a raft log already. A node that lost its log or its vote must not go on under its id: the
+// others count on what it promised to keep, and a majority with it could lose what was acknowledged.
 func (n *Node) noteState(logs raft.LogStore) error {
 	last, err := logs.LastIndex()
 	if err != nil {
@@ -118,5 +138,17 @@ func (n *Node) noteState(logs raft.LogStore) error {
 	if last > 0 && n.ClusterID() == "" {
 		return fmt.Errorf("data folder %s holds a raft log but no cluster id: identity.json was replaced: restore it", n.opts.DataDir)
 	}
-	return nil
+	if n.opts.LogStore == LogStoreMemory {
+		return nil
+	}
+	if last == 0 {
+		if n.folder.identity().HasLog {
+			return fmt.Errorf("the raft log of data folder %s is gone: %s", n.opts.DataDir, howToMend)
+		}
+		return nil
+	}
+	if term, err := n.guard.GetUint64(termKey); err != nil || term == 0 {
+		return fmt.Errorf("term and vote of data folder %s are gone (raft/stable.db): %s", n.opts.DataDir, howToMend)
+	}
+	return n.folder.setHasLog()
 }

@@ -11,17 +11,13 @@ import (
 	"github.com/cantus-bus/cantus/tipstore"
 )
 
-// Limits of a stream whose options leave them at 0.
-const (
-	DefaultMaxTopics    = 4 << 20
-	DefaultMaxProducers = 1 << 20
-)
-
-// StreamOptions size one stream.
+// StreamOptions size one stream. The limits decide what is refused, so every node must have the same at the same place of the log:
+// a stream by itself begins with these; a node begins with the defaults and, when it leads and is told others, puts those
+// into the log.
 type StreamOptions struct {
 	Tip          tipstore.Options
-	MaxTopics    int // 0: DefaultMaxTopics
-	MaxProducers int // 0: DefaultMaxProducers
+	MaxTopics    int // at most topic.LimitMaxTopics; 0: fsm.DefaultMaxTopics, of a node: what the log says
+	MaxProducers int // at most math.MaxUint32; 0: fsm.DefaultMaxProducers, of a node: what the log says
 
 	History *HistoryOptions // nil: nothing is kept beyond the tip
 }
@@ -43,10 +39,10 @@ type Stream struct {
 // NewStream makes an empty stream. The caller owns it and must Close it.
 func NewStream(o StreamOptions) (*Stream, error) {
 	if o.MaxTopics <= 0 {
-		o.MaxTopics = DefaultMaxTopics
+		o.MaxTopics = fsm.DefaultMaxTopics
 	}
 	if o.MaxProducers <= 0 {
-		o.MaxProducers = DefaultMaxProducers
+		o.MaxProducers = fsm.DefaultMaxProducers
 	}
 	table := topic.NewTable(o.MaxTopics)
 	tip, err := tipstore.Open(o.Tip, table)

@@ -37,7 +37,7 @@ func TestBadEntries(t *testing.T) {
 		{"cut short", good[:len(good)-1], 10, record.ErrCorrupt},
 		{"applied before", good, 2, ErrInvariant},
 		{"body too short", seal(record.KindOpenProducer, make([]byte, 15)), 10, record.ErrCorrupt},
-		{"body too long", seal(record.KindConfig, make([]byte, 24)), 10, record.ErrCorrupt},
+		{"body too long", seal(record.KindConfig, make([]byte, 56)), 10, record.ErrCorrupt},
 		{"plan cut short", seal(record.KindPlan, PlanBody(Generation{Number: 1})[:24]), 10, record.ErrCorrupt},
 		{"plan without its partitions", seal(record.KindPlan, append(make([]byte, 24), 2, 0, 0, 0, 0, 0, 0, 0)), 10, record.ErrCorrupt},
 		{"plan cut within a partition", seal(record.KindPlan, cutPlan(1)), 10, record.ErrCorrupt},

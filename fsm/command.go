@@ -7,10 +7,18 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/topic"
 )
 
 // DefaultProducerLease is how long a producer that is not heard of is remembered, until configured otherwise.
 const DefaultProducerLease = int64(7 * 24 * time.Hour)
+
+// Limits of a stream whose log says nothing of them. Like all that outcomes depend on they are the same on every node, in every
+// run and version: a node's own settings must not reach the machine but by an entry.
+const (
+	DefaultMaxTopics    = topic.DefaultMaxTopics
+	DefaultMaxProducers = 1_000_000
+)
 
 // StreamConfig is what the log says about the stream as a whole.
 type StreamConfig struct {
@@ -24,15 +32,9 @@ type StreamConfig struct {
 	// Version counts the configurations applied; 0: the defaults. In an entry it is the version that the entry makes, which must be the
 	// next one; 0: whatever comes next.
 	Version uint64
-}
-
-// withDefaults fills in what is 0.
-func (c StreamConfig) withDefaults() StreamConfig {
-	c.ProducerLease = cmp.Or(c.ProducerLease, DefaultProducerLease)
-	c.WindowBytes = cmp.Or(c.WindowBytes, DefaultWindowBytes)
-	c.WindowCount = cmp.Or(c.WindowCount, DefaultWindowCount)
-	c.WindowAge = cmp.Or(c.WindowAge, DefaultWindowAge)
-	return c
+	// MaxTopics and MaxProducers are the limits from here on; less than there are refuses new ones only. In an entry 0 leaves one
+	// as it is. Invariant: 1 to topic.LimitMaxTopics; > 0.
+	MaxTopics, MaxProducers uint32
 }
 
 // Bodies of the small entries, little-endian, of exactly this size:
@@ -40,7 +42,7 @@ func (c StreamConfig) withDefaults() StreamConfig {
 //	open producer    0 [16]byte id, not all zero
 //	expire           0 i64 cutoff, unix nanoseconds
 //	config           0 i64 producer lease, nanoseconds   8 u64 version   16 u64 window bytes   24 u64 window count   32 i64 window age
-//	                 (16 bytes in logs from before there were windows: these stay as they are)
+//	                 40 u32 topics at most   44 u32 producers at most
 //	checkpoint       0 u64 id
 
 // OpenProducerBody is the body of a record.KindOpenProducer entry. id must not be zero.
@@ -58,7 +60,8 @@ func ConfigBody(c StreamConfig) []byte {
 	for _, n := range [...]uint64{uint64(c.ProducerLease), c.Version, c.WindowBytes, c.WindowCount, uint64(c.WindowAge)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	return b
+	b = binary.LittleEndian.AppendUint32(b, c.MaxTopics)
+	return binary.LittleEndian.AppendUint32(b, c.MaxProducers)
 }
 
 // CheckpointBody is the body of a record.KindCheckpoint entry.
@@ -69,21 +72,18 @@ func CheckpointBody(id uint64) []byte {
 // commandSize is the size of the body of each small kind.
 func commandSize(k record.Kind) int {
 	switch k {
-	case record.KindConfig:
-		return 40
 	case record.KindOpenProducer:
 		return 16
+	case record.KindConfig:
+		return 48
 	default:
 		return 8
 	}
 }
 
-// oldConfigSize is the size of a configuration that says nothing of windows.
-const oldConfigSize = 16
-
 // applyCommand applies an entry of a small kind, which has one result.
 func (m *Machine) applyCommand(index uint64, k record.Kind, body []byte, dst []Result) ([]Result, error) {
-	if want := commandSize(k); len(body) != want && (k != record.KindConfig || len(body) != oldConfigSize) {
+	if want := commandSize(k); len(body) != want {
 		return nil, fmt.Errorf("entry of kind %v has a body of %d bytes, this version knows %d: %w", k, len(body), want, record.ErrCorrupt)
 	}
 	m.begin(index)
@@ -112,17 +112,19 @@ func (m *Machine) openProducer(id record.ProducerID, r *Result) {
 
 // configure replaces the configuration, unless it was made from another one than is in force.
 func (m *Machine) configure(body []byte, r *Result) {
-	le, now := binary.LittleEndian, *m.config.Load()
-	c := now
-	c.ProducerLease, c.Version = int64(le.Uint64(body)), le.Uint64(body[8:])
-	if len(body) > oldConfigSize {
-		c.WindowBytes = cmp.Or(le.Uint64(body[16:]), now.WindowBytes)
-		c.WindowCount = cmp.Or(le.Uint64(body[24:]), now.WindowCount)
-		c.WindowAge = cmp.Or(int64(le.Uint64(body[32:])), now.WindowAge)
+	le, old := binary.LittleEndian, m.config.Load()
+	c := StreamConfig{
+		ProducerLease: int64(le.Uint64(body)),
+		Version:       le.Uint64(body[8:]),
+		WindowBytes:   cmp.Or(le.Uint64(body[16:]), old.WindowBytes),
+		WindowCount:   cmp.Or(le.Uint64(body[24:]), old.WindowCount),
+		WindowAge:     cmp.Or(int64(le.Uint64(body[32:])), old.WindowAge),
+		MaxTopics:     cmp.Or(le.Uint32(body[40:]), old.MaxTopics),
+		MaxProducers:  cmp.Or(le.Uint32(body[44:]), old.MaxProducers),
 	}
-	r.Detail = now.Version
+	r.Detail = old.Version
 	switch {
-	case c.ProducerLease <= 0 || c.WindowAge < 0:
+	case c.ProducerLease <= 0 || c.WindowAge < 0 || c.MaxTopics > topic.LimitMaxTopics:
 		r.Code = Invalid
 	case c.Version != 0 && c.Version != r.Detail+1:
 		r.Code = PreconditionFailed
@@ -130,5 +132,7 @@ func (m *Machine) configure(body []byte, r *Result) {
 		r.Detail++
 		c.Version = r.Detail
 		m.config.Store(&c)
+		m.table.SetMaxTopics(int(c.MaxTopics))
+		m.producers.max = int(c.MaxProducers)
 	}
 }

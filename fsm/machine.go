@@ -25,11 +25,12 @@ type Log interface {
 	Publish()
 }
 
-// Options of a machine. Table and Log are the machine's to write from New on.
+// Options of a machine. Table and Log are the machine's to write from New on. The table's limit and MaxProducers hold until the log
+// says otherwise: nodes of a cluster must begin with the same.
 type Options struct {
 	Table        *topic.Table
 	Log          Log
-	MaxProducers int // > 0
+	MaxProducers int // > 0, at most math.MaxUint32
 
 	// Sealed and Planned are called from Apply when a window is sealed and when a plan comes into force; they must not block. nil: nobody
 	// asks. CheckPlan tells whether a partition's plan can be read; it must be pure. nil: any bytes will do.
@@ -80,8 +81,10 @@ func New(o Options) *Machine {
 	m.stored.Reset()
 	m.windows.init(o.Sealed)
 	m.generations.init(o.Planned, o.CheckPlan)
-	c := StreamConfig{ProducerLease: DefaultProducerLease}.withDefaults()
-	m.config.Store(&c)
+	m.config.Store(&StreamConfig{
+		ProducerLease: DefaultProducerLease, MaxTopics: uint32(o.Table.MaxTopics()), MaxProducers: uint32(o.MaxProducers),
+		WindowBytes: DefaultWindowBytes, WindowCount: DefaultWindowCount, WindowAge: DefaultWindowAge,
+	})
 	return m
 }
 

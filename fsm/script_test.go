@@ -135,7 +135,8 @@ func (s *script) runCommand(d *datadriven.TestData) string {
 		return show(s.command(record.KindExpireProducers, now, ExpireBody(int64(intArg(s.t, d, "cutoff", 0)))))
 	case "config":
 		c := StreamConfig{ProducerLease: int64(intArg(s.t, d, "lease", 0)), Version: uint64(intArg(s.t, d, "version", 0)),
-			WindowBytes: uint64(intArg(s.t, d, "bytes", 0)), WindowCount: uint64(intArg(s.t, d, "count", 0)), WindowAge: int64(intArg(s.t, d, "age", 0))}
+			WindowBytes: uint64(intArg(s.t, d, "bytes", 0)), WindowCount: uint64(intArg(s.t, d, "count", 0)), WindowAge: int64(intArg(s.t, d, "age", 0)),
+			MaxTopics: uint32(intArg(s.t, d, "topics", 0)), MaxProducers: uint32(intArg(s.t, d, "producers", 0))}
 		return show(s.command(record.KindConfig, now, ConfigBody(c)))
 	case "checkpoint":
 		return show(s.command(record.KindCheckpoint, now, CheckpointBody(uint64(intArg(s.t, d, "id", 0)))))

@@ -81,8 +81,8 @@ type Publish struct {
 
 // Limits is the section "limits".
 type Limits struct {
-	Topics             Count `key:"topics" default:"4M" doc:"Distinct topics in the stream; equal on all nodes. One more is refused."`
-	Producers          Count `key:"producers" default:"1M" doc:"Remembered idempotent producers; equal on all nodes. One more is refused."`
+	Topics             Count `key:"topics" default:"4M" doc:"Distinct topics in the stream, 16M at most; the leader's value holds for all nodes. One more is refused."`
+	Producers          Count `key:"producers" default:"1M" doc:"Remembered idempotent producers; the leader's value holds for all nodes. One more is refused."`
 	Connections        Count `key:"connections" default:"10k" doc:"Client connections at once. One more is refused."`
 	ConnectionInflight Size  `key:"connection_inflight" default:"8MiB" doc:"Bytes of publishes of one connection that wait for their acks. At the limit it is not read from."`
 	Subscriptions      Count `key:"subscriptions" default:"1024" doc:"Subscriptions on one connection. One more is refused."`

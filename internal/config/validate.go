@@ -144,7 +144,7 @@ func (v *validator) limits(l Limits) {
 		value Count
 		most  int64
 	}{
-		{"limits.topics", l.Topics, 1 << 30}, {"limits.producers", l.Producers, 1 << 30},
+		{"limits.topics", l.Topics, 16_000_000}, {"limits.producers", l.Producers, 1 << 30},
 		{"limits.connections", l.Connections, 1 << 20}, {"limits.subscriptions", l.Subscriptions, 1 << 20},
 		{"limits.event_streams", l.EventStreams, 1 << 20},
 	} {

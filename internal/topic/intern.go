@@ -13,8 +13,8 @@ func (t *Table) Intern(name []byte) (id ID, created bool, err error) {
 	if err := ValidateBytes(name); err != nil {
 		return Root, false, err
 	}
-	if t.Topics() >= t.maxTopics {
-		return Root, false, t.tooMany(name, "topics", t.maxTopics)
+	if t.Topics() >= t.MaxTopics() {
+		return Root, false, t.tooMany(name, "topics", t.MaxTopics())
 	}
 	if found {
 		t.promote(id)
@@ -25,7 +25,7 @@ func (t *Table) Intern(name []byte) (id ID, created bool, err error) {
 }
 
 func (t *Table) tooMany(name []byte, of string, limit int) error {
-	return fmt.Errorf("intern topic %s: %w: the table holds its limit of %d %s; use existing topics or raise the limit on all nodes",
+	return fmt.Errorf("intern topic %s: %w: the table holds its limit of %d %s; use existing topics or raise the limit",
 		quote(string(name)), ErrTooMany, limit, of)
 }
 
@@ -86,8 +86,8 @@ func (t *Table) create(name []byte) (ID, error) {
 	var c chain
 	t.plan(&c, name)
 	nodes := c.count - c.depth + 1
-	if int(c.first)+nodes > t.maxNodes {
-		return Root, t.tooMany(name, "tree nodes", t.maxNodes)
+	if most := maxNodes(t.MaxTopics()); int(c.first)+nodes > most {
+		return Root, t.tooMany(name, "tree nodes", most)
 	}
 	off, ok := t.names.place(len(name))
 	if !ok {

@@ -61,8 +61,7 @@ var _ [64]byte = [unsafe.Sizeof(row{})]byte{}
 // Table is the topic table and tree. One goroutine writes (Intern, Add); any number read without locks. DESIGN.md has
 // the layout and the order in which a new topic becomes visible.
 type Table struct {
-	maxTopics int
-	maxNodes  int
+	maxTopics atomic.Int64 // Invariant: at most LimitMaxTopics, which all directories have room for
 
 	rows       chunked[row]
 	partitions chunked[ID] // node of each partition, written before partCount covers it
@@ -82,22 +81,19 @@ type Table struct {
 	}
 }
 
-// NewTable makes an empty table for at most maxTopics topics. 0 or less means DefaultMaxTopics, and more than
-// LimitMaxTopics means LimitMaxTopics. The limit decides whether Intern refuses, so it must be the same on every replica.
+// NewTable makes an empty table for at most maxTopics topics: see SetMaxTopics. 0 or less means DefaultMaxTopics.
 func NewTable(maxTopics int) *Table {
 	if maxTopics <= 0 {
 		maxTopics = DefaultMaxTopics
 	}
-	maxTopics = min(maxTopics, LimitMaxTopics)
-	maxNodes := maxTopics*nodesPerTopic + spareNodes
+	most := maxNodes(LimitMaxTopics)
 	t := &Table{
-		maxTopics:  maxTopics,
-		maxNodes:   maxNodes,
-		rows:       newChunked[row](maxNodes),
-		partitions: newChunked[ID](maxNodes),
-		names:      newArena(maxTopics),
+		rows:       newChunked[row](most),
+		partitions: newChunked[ID](most),
+		names:      newArena(LimitMaxTopics),
 		index:      index{seed: maphash.MakeSeed()},
 	}
+	t.SetMaxTopics(maxTopics)
 	t.memory.Add(int64(unsafe.Sizeof(*t)) + t.rows.dirBytes() + t.partitions.dirBytes() + t.names.dirBytes())
 	t.memory.Add(t.rows.reserve(1))
 	t.rows.at(0).partition.Store(uint32(NoPartition))
@@ -105,8 +101,16 @@ func NewTable(maxTopics int) *Table {
 	return t
 }
 
+// maxNodes bounds the nodes of a table of so many topics.
+func maxNodes(topics int) int { return topics*nodesPerTopic + spareNodes }
+
+// SetMaxTopics changes the limit, 1 to LimitMaxTopics (more means that); one below what there is only refuses new topics.
+// The limit decides whether Intern refuses, so it must be the same on every replica at the same place of the log. Writer
+// only.
+func (t *Table) SetMaxTopics(n int) { t.maxTopics.Store(int64(min(n, LimitMaxTopics))) }
+
 // MaxTopics is the limit in force.
-func (t *Table) MaxTopics() int { return t.maxTopics }
+func (t *Table) MaxTopics() int { return int(t.maxTopics.Load()) }
 
 // Nodes counts the nodes, the root included: ids below it are complete and can be looked up.
 func (t *Table) Nodes() int { return int(t.nodeCount.Load()) }
