@@ -76,7 +76,7 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open %s: %w", o.DataDir, err)
 	}
-	stream, err := NewStream(StreamOptions{Tip: o.Stream.Tip})
+	stream, err := NewStream(StreamOptions{Tip: o.Stream.Tip, History: o.Stream.History})
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
