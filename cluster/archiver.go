@@ -23,6 +23,7 @@ type archiver struct {
 	before  []subtree.Meta // files that the folder had when it was opened: the log is replayed over them
 	done    atomic.Uint64  // windows looked at, this many from 1
 	problem trouble
+	load    loadMeter
 }
 
 // open sets the tip's floor by what the folder holds.
@@ -52,6 +53,9 @@ func (a *archiver) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		for windows := a.h.machine.Windows(); a.done.Load() < uint64(len(windows)); a.done.Add(1) {
 			w := windows[a.done.Load()]
+			if !a.has(w) {
+				a.h.awaitCalm(ctx, &a.load, archiveDelay, a.crowded)
+			}
 			if !a.archive(ctx, w) {
 				return
 			}

@@ -22,6 +22,7 @@ type rewriter struct {
 	h       *history
 	kick    chan struct{} // capacity 1: a plan came into force, or a window was archived
 	pace    pace
+	load    loadMeter
 	problem trouble
 }
 
@@ -49,6 +50,7 @@ func (r *rewriter) pass(ctx context.Context) (first error) {
 		if !r.unfinished(g) {
 			continue
 		}
+		r.h.awaitCalm(ctx, &r.load, rewriteDelay, func() bool { return false })
 		err := r.rewrite(ctx, g)
 		switch {
 		case err == nil:
