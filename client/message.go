@@ -26,6 +26,7 @@ type Message struct {
 	Time    time.Time // when the leader took it; never goes back from one message to the next
 	Topic   string
 	Payload []byte
+	History bool // the node read it from disk, not from memory
 
 	rec record.Record // nil without headers
 }

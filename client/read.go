@@ -17,6 +17,7 @@ type Batch struct {
 	names    *topicNames
 	run      []byte // records back to back, checked
 	count    int
+	history  bool
 	caughtUp bool
 	buf      *wire.Buffer // behind run
 	size     int          // credit to give back
@@ -43,7 +44,7 @@ func (b *Batch) All() iter.Seq[Message] {
 // message is the first message of a run.
 func (b *Batch) message(run []byte) Message {
 	rec := record.First(run)
-	m := Message{Seq: rec.Seq(), Time: time.Unix(0, rec.Time()), Topic: b.names.get(rec.Topic()), Payload: rec.Payload()}
+	m := Message{Seq: rec.Seq(), Time: time.Unix(0, rec.Time()), Topic: b.names.get(rec.Topic()), Payload: rec.Payload(), History: b.history}
 	if rec.HasHeaders() {
 		m.rec = rec
 	}
@@ -156,7 +157,7 @@ func (s *Subscription) take(l *link, it *item) (done bool, err error) {
 			return false, s.heal(reason)
 		}
 		s.heals = 0
-		s.batch = Batch{names: &l.cn.names, run: it.data.Run, count: int(it.data.Count), buf: it.buf, size: it.size}
+		s.batch = Batch{names: &l.cn.names, run: it.data.Run, history: it.data.History, count: int(it.data.Count), buf: it.buf, size: it.size}
 		return true, nil
 	case itemProgress:
 		if it.seq > s.resume {

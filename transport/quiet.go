@@ -62,7 +62,7 @@ func (p *pump) skip(s *subscription, calm uint64, err error) bool {
 		return false
 	}
 	s.reader.Close()
-	s.reader = r
+	s.reader, s.past = r, 0
 	s.quiet = false // of the new reader nothing is known yet
 	s.calm.Store(0)
 	r.Arm()

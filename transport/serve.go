@@ -80,7 +80,11 @@ func (p *pump) limit(s *subscription) tipstore.Limit {
 // sayData adds a DATA frame with the view's records, and before it the names of topics that the client does not know.
 func (p *pump) sayData(s *subscription, v *tipstore.View) {
 	p.sayNames(v)
-	p.out.own = wire.AppendDataHeader(p.out.own, s.id, s.prev, uint32(v.Count), v.Parts)
+	header := wire.AppendDataHeader
+	if past := s.reader.Sources().History; past > s.past {
+		s.past, header = past, wire.AppendHistoryHeader
+	}
+	p.out.own = header(p.out.own, s.id, s.prev, uint32(v.Count), v.Parts)
 	s.prev, s.mark, s.told = v.Last, v.Last, p.now
 	s.credit.Add(-int64(v.Bytes))
 	bytes := v.Bytes

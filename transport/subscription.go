@@ -32,6 +32,7 @@ type subscription struct {
 	reader *cluster.Reader
 	head   uint64 // newest seq at opening: caught-up is said after the last match that is not beyond it
 	prev   uint64 // last match that the client has, 0: none
+	past   uint64 // messages that reader got from history when last asked
 	// mark is what the client knows to be safe to resume after. Invariant: prev <= mark <= reader.Position() once
 	// something was delivered.
 	mark     uint64

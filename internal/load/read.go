@@ -26,8 +26,8 @@ type ReadResult struct {
 	ElapsedMS   float64 `json:"elapsed_ms"`   // from the call to the end
 	TTFBMS      float64 `json:"ttfb_ms"`      // from the call to the first message, 0 if there was none
 	FromHistory uint64  `json:"from_history"` // messages read from disk
-	FromTip     uint64  `json:"from_tip"`     // messages that were there before the reader had caught up
-	FromLive    uint64  `json:"from_live"`    // messages that came afterwards
+	FromTip     uint64  `json:"from_tip"`     // messages read from memory before the reader had caught up
+	FromLive    uint64  `json:"from_live"`    // messages read from memory afterwards
 	PerSecond   float64 `json:"per_s"`
 	Resumed     uint64  `json:"resumed"`  // lost connections that were made good
 	Position    uint64  `json:"position"` // safe to resume after
@@ -100,9 +100,12 @@ func (r *reader) take(m *client.Message) error {
 	s.Messages++
 	s.Bytes += uint64(len(m.Payload))
 	s.LastSeq = m.Seq
-	if r.caught {
+	switch {
+	case m.History:
+		s.FromHistory++
+	case r.caught:
 		s.FromLive++
-	} else {
+	default:
 		s.FromTip++
 	}
 	if r.o.Message == nil {

@@ -97,12 +97,25 @@ func DecodePublish(b []byte) (record.Batch, error) {
 // AppendDataHeader adds the header of a DATA frame, DataHeaderSize bytes, for a run of count records that the caller sends
 // right after in parts, at most MaxDataRun bytes in all. The parts are read for the checksum, not copied.
 //
-// Body: u64 prev, u32 count, u32 0, records.
+// Body: u64 prev, u32 count, u32 source (0 memory, 1 history), records.
 func AppendDataHeader(dst []byte, id uint32, prev uint64, count uint32, parts [][]byte) []byte {
+	return appendDataHeader(dst, id, prev, count, 0, parts)
+}
+
+// AppendHistoryHeader is AppendDataHeader for records that were read from disk.
+func AppendHistoryHeader(dst []byte, id uint32, prev uint64, count uint32, parts [][]byte) []byte {
+	return appendDataHeader(dst, id, prev, count, sourceHistory, parts)
+}
+
+// sourceHistory marks a DATA frame whose records were read from disk.
+const sourceHistory = 1
+
+func appendDataHeader(dst []byte, id uint32, prev uint64, count, source uint32, parts [][]byte) []byte {
 	start := len(dst)
 	dst = begin(dst)
 	dst = le.AppendUint64(dst, prev)
-	dst = le.AppendUint64(dst, uint64(count))
+	dst = le.AppendUint32(dst, count)
+	dst = le.AppendUint32(dst, source)
 	size := DataHeaderSize
 	crc := crc32.Checksum(dst[start+HeaderSize:], castagnoli)
 	for _, p := range parts {
@@ -117,13 +130,16 @@ func AppendDataHeader(dst []byte, id uint32, prev uint64, count uint32, parts []
 func DecodeData(b []byte) (Data, error) {
 	d := decoder{b: b}
 	data := Data{Prev: d.u64(), Count: d.u32()}
-	d.zero(4)
-	data.Run = d.rest()
+	source := d.u32()
+	data.Run, data.History = d.rest(), source == sourceHistory
 	if err := d.finish("DATA"); err != nil {
 		return Data{}, err
 	}
 	if data.Count == 0 {
 		return Data{}, protocolError("DATA: no records")
+	}
+	if source > sourceHistory {
+		return Data{}, protocolError("DATA: source %d is not known", source)
 	}
 	if err := record.ValidateRun(data.Run, int(data.Count)); err != nil {
 		return Data{}, protocolError("DATA: %v", err)

@@ -161,4 +161,6 @@ type Data struct {
 	Prev  uint64 // matching seq delivered before this frame's first record, 0 if none since opening (or Subscribe.Prev)
 	Count uint32
 	Run   []byte // view
+
+	History bool // the records were read from disk, not from memory
 }
