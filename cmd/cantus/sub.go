@@ -130,7 +130,7 @@ func (a *app) printRead(r load.ReadResult) error {
 		return a.Object(r)
 	}
 	a.Fields(
-		[2]string{"messages", fmt.Sprintf("%d (%d before caught up, %d live)", r.Messages, r.FromHistory+r.FromTip, r.FromLive)},
+		[2]string{"messages", fmt.Sprintf("%d (%d from history, %d from the tip, %d live)", r.Messages, r.FromHistory, r.FromTip, r.FromLive)},
 		[2]string{"bytes", fmt.Sprintf("%d (%s)", r.Bytes, units.Size(int64(r.Bytes)))},
 		[2]string{"seq", spanText(r.FirstSeq, r.LastSeq)},
 		[2]string{"elapsed", units.Millis(msDuration(r.ElapsedMS))},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	nethttp "net/http"
 	"net/http/httptest"
 	"slices"
@@ -326,5 +327,24 @@ func TestQuietStreamOutlivesTheRing(t *testing.T) {
 	})
 	if last := got[len(got)-1]; last.event != "message" || last.id != "41" {
 		t.Errorf("last event %+v; want message 41", last)
+	}
+}
+
+// TestPublisherThatDoesNotRead: a client that sends for ever and reads no answers is let go.
+func TestPublisherThatDoesNotRead(t *testing.T) {
+	_, ts := serve(t, newFakeNode(t, "a"), func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(ts.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprint(conn, "POST /v1/publish HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+	lines := strings.Repeat(`{"topic":"a"}`+"\n", 4096)
+	for err == nil {
+		_, err = fmt.Fprintf(conn, "%x\r\n%s\r\n", len(lines), lines)
+	}
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		t.Fatal("the server still holds the request")
 	}
 }

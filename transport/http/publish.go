@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cantus-bus/cantus/cluster"
@@ -90,7 +92,7 @@ func (s *Server) postPublish(w nethttp.ResponseWriter, r *nethttp.Request) {
 	}
 	// Answers go out while lines still come in.
 	_ = nethttp.NewResponseController(w).EnableFullDuplex()
-	out := &answerWriter{w: w}
+	out := &answerWriter{w: w, patience: s.opts.WriteTimeout}
 	if err := p.run(r.Context(), r.Body, out); err != nil {
 		out.fail(err)
 		return
@@ -271,7 +273,9 @@ func (p *publication) send(ctx context.Context, out *answerWriter) error {
 	if res.Code != fsm.OK && res.Code != fsm.Duplicate {
 		return resultProblem(res)
 	}
-	out.answers(res, count)
+	if out.answers(res, count); out.gone != nil {
+		return out.gone // what was published stays published
+	}
 	if p.who.idempotent() {
 		p.who.number += uint64(count)
 	}
@@ -282,9 +286,11 @@ func (p *publication) send(ctx context.Context, out *answerWriter) error {
 
 // answerWriter writes the answer's lines; the status goes out with the first.
 type answerWriter struct {
-	w     nethttp.ResponseWriter
-	begun bool
-	buf   []byte
+	w        nethttp.ResponseWriter
+	patience time.Duration // of one write
+	begun    bool
+	gone     error // the first failed write: nobody reads any more
+	buf      []byte
 }
 
 func (a *answerWriter) answers(r fsm.Result, count uint32) {
@@ -317,9 +323,12 @@ func (a *answerWriter) add(v any) {
 }
 
 func (a *answerWriter) flush() {
-	// A client that went away learns nothing more; what was published stays published.
-	_, _ = a.w.Write(a.buf)
-	_ = nethttp.NewResponseController(a.w).Flush()
+	ctl := nethttp.NewResponseController(a.w)
+	// A client that sends and does not read may not hold the request for ever.
+	_ = ctl.SetWriteDeadline(time.Now().Add(a.patience))
+	_, err := a.w.Write(a.buf)
+	a.gone = cmp.Or(a.gone, err, ctl.Flush())
+	_ = ctl.SetWriteDeadline(time.Time{}) // the connection may carry other requests
 }
 
 // fail answers with a status if nothing was published yet, else with a last line.
