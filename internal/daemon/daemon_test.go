@@ -179,7 +179,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		"listen.client": true, "listen.http": true, "logging.level": true, "logging.json": true, "log.store": true,
 	}
 	options := func(set ...string) string {
-		o := Options{Config: loadConfig(t, append([]string{"node.data=/d", "cluster.join=y:1", "raft.election_timeout=5s"}, set...)...)}
+		o := Options{Config: loadConfig(t, append([]string{"node.data=/d", "cluster.join=y:1", "raft.election_timeout=5s", "history.enabled=true"}, set...)...)}
 		http := httpOptions(Options{Config: o.Config, Logger: nullLogger}, nil, nil)
 		http.Config = nil // holds every key by itself
 		cl, history := clusterOptions(&o.Config.Config, Options{Logger: nullLogger}, nil), "none"
