@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"strings"
 	"sync/atomic"
 
 	"github.com/cantus-bus/cantus/cluster"
@@ -143,8 +142,8 @@ func (c *conn) badAlias(request, count, culprit uint32, undefined bool) error {
 
 // badBatch answers a batch that breaks the format. One that is only too large costs itself; any other is the end.
 func (c *conn) badBatch(f wire.Frame, err error) error {
-	var rule *record.CorruptError
-	if !errors.As(record.Batch(f.Body).Validate(), &rule) || !strings.Contains(rule.Rule, "over the limit") {
+	var coded *wire.Error
+	if !errors.As(err, &coded) || coded.Code != wire.CodeTooLarge {
 		return err
 	}
 	count := record.Batch(f.Body).Header().Count
