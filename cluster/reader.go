@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/wire"
@@ -45,6 +46,7 @@ type Reader struct {
 	floating bool
 	// notBefore is a start time that no message had reached when last looked at; 0: none. While it is set, floating is true.
 	notBefore int64
+	behind    bool // notBefore could not be placed yet: the log is being replayed. Until it can, next and position are a lower bound
 
 	sources Sources
 }
@@ -93,7 +95,7 @@ func (r *Reader) place(o ReaderOptions, first uint64) error {
 func (r *Reader) placeAtTime(t int64) error {
 	first, last := r.stream.tip.Bounds()
 	seq := r.stream.tip.SeqAtTime(t)
-	r.floating, r.notBefore = true, 0
+	r.floating, r.notBefore, r.behind = true, 0, false
 	if seq > last {
 		r.notBefore = t
 		seq = last + 1
@@ -104,6 +106,12 @@ func (r *Reader) placeAtTime(t int64) error {
 	}
 	// All of the tip is at or after t: what is before the tip may be, too.
 	past, err := r.stream.history.store.SeqAtTime(t)
+	if errors.Is(err, subtree.ErrTableBehind) {
+		// History is ahead of a log that is being replayed, and the answer lies in what was replayed only in part.
+		r.next, _ = r.stream.Bounds()
+		r.notBefore, r.behind = t, true
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("cluster: open reader at a time: %w", err)
 	}
@@ -136,6 +144,9 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 		}
 		r.seek(r.next)
 		if r.notBefore != 0 {
+			if r.behind {
+				time.Sleep(behindPause)
+			}
 			v.Borrow(tipstore.Records{Scanned: r.position})
 			return nil
 		}
