@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/internal/dataset"
 	"github.com/cantus-bus/cantus/internal/load"
 )
@@ -69,5 +70,13 @@ func (a *app) benchPublishCmd() *cobra.Command {
 	f.IntVar(&o.Batch, "batch", 0, "bytes of a batch; 0: the client's default")
 	f.DurationVar(&linger, "linger", 0, "how long the client gathers a batch; 0: the client's default")
 	f.Float64Var(&o.Rate, "rate", 0, "messages a second in all; 0: as fast as acks allow")
+	bound(f, "clients", &o.Clients, 1, load.MaxClients)
+	bound(f, "msgs", &o.Messages, 1, 1e15)
+	bound(f, "size", &o.Size, 1, client.MaxPayload)
+	bound(f, "topics", &o.Topics, 1, load.MaxTopics)
+	bound(f, "inflight", &o.Inflight, 0, 1<<30)
+	bound(f, "batch", &o.Batch, 0, 1<<30)
+	bound(f, "linger", &linger, 0, mostTime)
+	bound(f, "rate", &o.Rate, 0, 1e9)
 	return cmd
 }

@@ -21,9 +21,6 @@ leader midway, bring it back, and read everything from every node. Every message
 code 1 if anything was lost, repeated, out of order or foreign. Nothing is left behind unless --data is given.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Nodes < 1 || o.Nodes > 9 || o.For < time.Second {
-				return usagef("demo: want 1 to 9 --nodes and --for at least 1s")
-			}
 			binary, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find this binary, to start it as nodes: %w", err)
@@ -41,9 +38,11 @@ code 1 if anything was lost, repeated, out of order or foreign. Nothing is left 
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Nodes, "nodes", 3, "nodes to start, 1 to 9")
+	f.IntVar(&o.Nodes, "nodes", 3, "nodes to start")
 	f.StringVar(&o.Dir, "data", "", "new folder for configurations, logs and data, kept afterwards; empty: a temporary one, removed")
 	f.DurationVar(&o.For, "for", 20*time.Second, "how long to publish")
+	bound(f, "nodes", &o.Nodes, 1, 9)
+	bound(f, "for", &o.For, time.Second, mostTime)
 	return cmd
 }
 

@@ -34,6 +34,7 @@ order that means something. With --seq, what was published later does not count.
 	f.Uint64Var(&o.MinSeq, "min-seq", 0, "ask a node that has at least this seq")
 	f.BoolVar(&o.Linearizable, "linearizable", false, "see everything that was acknowledged to anyone before; needs a leader")
 	f.DurationVar(&o.Wait, "wait", time.Second, "how long a node may take to get what it does not have yet")
+	bound(f, "wait", &o.Wait, 0, mostTime)
 	f.BoolVar(&raw, "raw", false, "print only payloads, each followed by a newline")
 	return cmd
 }

@@ -46,6 +46,8 @@ With one producer the stream has the file's order; with more, each topic has.`,
 	f.IntVar(&producers, "producers", 1, "publishers, each with the topics that fall to it")
 	f.StringVar(&payload, "payload", "text", "text (compresses) or random (does not)")
 	f.IntVar(&inflight, "inflight", 0, "messages in flight per producer; 0: the client's default, 1: one at a time")
+	bound(f, "producers", &producers, 1, load.MaxProducers)
+	bound(f, "inflight", &inflight, 0, 1<<30)
 	return cmd
 }
 

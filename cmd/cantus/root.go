@@ -104,6 +104,7 @@ func newRootFor(a *app, s streams) *cobra.Command {
 	p.StringVar(&a.context, "context", "", "named cluster to use instead of the current one (see cantus context)")
 	p.StringVar(&a.ctxFile, "contexts", "", "file that holds the named clusters")
 	p.DurationVar(&a.timeout, "timeout", 15*time.Second, "how long a control command may take")
+	bound(p, "timeout", &a.timeout, leastTime, mostTime)
 	root.AddCommand(a.demoCmd(), a.serveCmd(), a.pubCmd(), a.subCmd(), a.getCmd(), a.replayCmd(), a.statusCmd(), a.topicsCmd(), a.planCmd(),
 		a.verifyCmd(), a.nodeCmd(), a.leaderCmd(), a.benchCmd(), a.configCmd(), a.contextCmd(), a.versionCmd())
 	finish(root)

@@ -14,52 +14,78 @@ import (
 // nobody is an address where nothing listens: port 1 on loopback needs rights that no test has.
 var nobody = []string{"CANTUS_SERVER=127.0.0.1:1", "CANTUS_HTTP=127.0.0.1:1", "CANTUS_TIMEOUT=50ms"}
 
+// exitCodes of command lines that need no node.
+var exitCodes = map[string]int{
+	"":                              0,
+	"version":                       0,
+	"--help":                        0,
+	"help serve":                    0,
+	"completion bash":               0,
+	"nonsense":                      2,
+	"node nonsense":                 2,
+	"status --nonsense":             2,
+	"status extra":                  2,
+	"pub":                           2,
+	"pub a b c":                     2,
+	"pub a b --header nokey":        2,
+	"sub":                           2,
+	"sub ** --from yesterday":       2,
+	"sub ** --to end":               2,
+	"get":                           2,
+	"get a/b":                       1,
+	"get a --seq x":                 2,
+	"get --seq 1":                   1,
+	"replay":                        2,
+	"replay f --speed fast":         2,
+	"replay f --payload zeros":      2,
+	"replay /nonexistent/file":      1,
+	"serve":                         2,
+	"serve --dev --config x":        2,
+	"serve --config /nonexistent/x": 1,
+	"serve --dev --set tip":         2,
+	"serve --dev --set tip.x=1":     1,
+	"config check /nonexistent/x":   1,
+	"config print":                  0,
+	"demo --nodes 0":                2,
+	"demo --nodes 10":               2,
+	"topics --limit 0":              2,
+	"topics --limit 10001":          2,
+	"topics --depth -1":             2,
+	"topics --offset -1":            2,
+	"topics --sort age":             2,
+	"replay f --producers 0":        2,
+	"replay f --producers 1025":     2,
+	"replay f --inflight -1":        2,
+	"get a --wait -1s":              2,
+	"status --timeout 0":            2,
+	"status --timeout -5s":          2,
+	"bench publish --clients 0":     2,
+	"bench publish --clients 99999": 2,
+	"bench publish --msgs 0":        2,
+	"bench publish --size 1048577":  2,
+	"bench publish --topics 0":      2,
+	"bench publish --inflight -1":   2,
+	"bench publish --linger -1s":    2,
+	"bench publish --rate -1":       2,
+	"bench publish --rate NaN":      2,
+	"bench tip --messages 0":        2,
+	"bench split f --budget 0":      2,
+	"demo --for 1ms":                2,
+	"bench publish --payload zeros": 2,
+	"bench tip --heap nonsense":     2,
+	"bench tip --interleave no":     2,
+	"bench tip --messages 1000 --partitions 4 --repeat 1": 0,
+	"status":                1,
+	"topics":                1,
+	"verify":                1,
+	"pub a b":               1,
+	"status --http ftp://x": 2,
+	"status --context none": 2,
+	"context use none":      2,
+}
+
 func TestExitCodes(t *testing.T) {
-	for line, want := range map[string]int{
-		"":                              0,
-		"version":                       0,
-		"--help":                        0,
-		"help serve":                    0,
-		"completion bash":               0,
-		"nonsense":                      2,
-		"node nonsense":                 2,
-		"status --nonsense":             2,
-		"status extra":                  2,
-		"pub":                           2,
-		"pub a b c":                     2,
-		"pub a b --header nokey":        2,
-		"sub":                           2,
-		"sub ** --from yesterday":       2,
-		"sub ** --to end":               2,
-		"get":                           2,
-		"get a/b":                       1,
-		"get a --seq x":                 2,
-		"get --seq 1":                   1,
-		"replay":                        2,
-		"replay f --speed fast":         2,
-		"replay f --payload zeros":      2,
-		"replay /nonexistent/file":      1,
-		"serve":                         2,
-		"serve --dev --config x":        2,
-		"serve --config /nonexistent/x": 1,
-		"serve --dev --set tip":         2,
-		"serve --dev --set tip.x=1":     1,
-		"config check /nonexistent/x":   1,
-		"config print":                  0,
-		"demo --nodes 0":                2,
-		"demo --for 1ms":                2,
-		"bench publish --payload zeros": 2,
-		"bench tip --heap nonsense":     2,
-		"bench tip --interleave no":     2,
-		"bench tip --messages 1000 --partitions 4 --repeat 1": 0,
-		"status":                1,
-		"topics":                1,
-		"verify":                1,
-		"pub a b":               1,
-		"status --http ftp://x": 2,
-		"status --context none": 2,
-		"context use none":      2,
-	} {
+	for line, want := range exitCodes {
 		r := cantus(t, nobody, strings.Fields(line)...)
 		if r.code != want {
 			t.Errorf("cantus %s: exit code %d, want %d\nout: %.300s\nerr: %.300s", line, r.code, want, r.out, r.err)
@@ -145,10 +171,31 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestBadEnvironment(t *testing.T) {
-	r := cantus(t, []string{"CANTUS_TIMEOUT=soon"}, "status")
-	if r.code != 2 || !strings.Contains(r.err, "CANTUS_TIMEOUT") {
-		t.Errorf("exit code %d: %s", r.code, r.err)
+	for _, bad := range []string{"soon", "0"} {
+		r := cantus(t, []string{"CANTUS_TIMEOUT=" + bad}, "status")
+		if r.code != 2 || !strings.Contains(r.err, "CANTUS_TIMEOUT") {
+			t.Errorf("%s: exit code %d: %s", bad, r.code, r.err)
+		}
 	}
+}
+
+// TestNumbersHaveBounds: a number or a time that nobody checks fails somewhere deep, with other words each time, or never ends.
+func TestNumbersHaveBounds(t *testing.T) {
+	free := map[string]bool{"count": true, "seq": true, "min-seq": true} // any uint64 means something
+	own := map[string]bool{"bench tip": true, "bench split": true}       // checked together, by the packages that measure
+	walk(newRoot(streams{}), func(cmd *cobra.Command) {
+		if own[strings.TrimPrefix(cmd.CommandPath(), "cantus ")] {
+			return
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			switch f.Value.Type() {
+			case "int", "int64", "uint64", "float64", "duration":
+				if _, bounded := f.Value.(interface{ bounded() }); !bounded && !free[f.Name] {
+					t.Errorf("%s --%s takes any number: give it bounds", cmd.CommandPath(), f.Name)
+				}
+			}
+		})
+	})
 }
 
 func TestConfigCommands(t *testing.T) {

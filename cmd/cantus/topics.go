@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/units"
 	"github.com/cantus-bus/cantus/transport/http"
 )
@@ -21,6 +24,9 @@ func (a *app) topicsCmd() *cobra.Command {
   cantus topics 'ansible/lib/**' --limit 50`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(http.TopicSorts, sort) {
+				return usagef("--sort %q: want %s", sort, strings.Join(http.TopicSorts, ", "))
+			}
 			query := url.Values{
 				"depth": {strconv.Itoa(depth)}, "sort": {sort}, "offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)},
 			}
@@ -36,9 +42,12 @@ func (a *app) topicsCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&depth, "depth", 0, "0: topics; N: nodes N segments below the filter, with all below them added up")
-	f.StringVar(&sort, "sort", "name", "name, bytes, messages or rate")
+	f.StringVar(&sort, "sort", "name", strings.Join(http.TopicSorts, ", "))
 	f.IntVar(&offset, "offset", 0, "rows to skip")
-	f.IntVar(&limit, "limit", 100, "rows to show, 1 to 10000")
+	f.IntVar(&limit, "limit", 100, "rows to show")
+	bound(f, "depth", &depth, 0, topic.MaxSegments)
+	bound(f, "offset", &offset, 0, 1<<31)
+	bound(f, "limit", &limit, 1, http.MaxPage)
 	return cmd
 }
 

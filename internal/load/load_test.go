@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,5 +147,13 @@ func TestTopicNames(t *testing.T) {
 	names := topicNames(2001)
 	if names[0] != "bench/p0/t0" || names[2000] != "bench/p2/t0" {
 		t.Errorf("%s, %s", names[0], names[2000])
+	}
+}
+
+// TestTooManyClientsIsAnError: a node that takes no more connections is an error within the time to connect, not a wait for ever.
+func TestTooManyClientsIsAnError(t *testing.T) {
+	o := PublishOptions{Connect: client.Options{Servers: []string{"127.0.0.1:1"}}, Clients: 100, Messages: 1, Size: 1, Topics: 1}
+	if _, err := Publish(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of 100") {
+		t.Errorf("nobody there: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,13 +13,23 @@ import (
 	"github.com/cantus-bus/cantus/internal/dataset"
 )
 
+// Bounds of a load.
+const (
+	// MaxClients is how many connections a node takes by default: with more, the last would wait for ever.
+	MaxClients = 10_000
+	MaxTopics  = 16_000_000
+
+	// dialing is how many connections are opened at once.
+	dialing = 32
+)
+
 // PublishOptions of Publish.
 type PublishOptions struct {
 	Connect  client.Options
-	Clients  int   // connections, each with a producer of its own; at least 1
+	Clients  int   // connections, each with a producer of its own; 1 to MaxClients
 	Messages int64 // in all; at least 1
 	Size     int   // payload bytes, 1 to client.MaxPayload
-	Topics   int   // distinct topics, used in turn; at least 1
+	Topics   int   // distinct topics, used in turn; 1 to MaxTopics
 	Payload  dataset.PayloadKind
 	Inflight int           // messages in flight per client; 0: the client's default; 1: one at a time
 	Batch    int           // bytes of a batch; 0: the client's default
@@ -29,14 +40,14 @@ type PublishOptions struct {
 
 func (o PublishOptions) validate() error {
 	switch {
-	case o.Clients < 1 || o.Clients > 100_000:
-		return fmt.Errorf("load: %d clients: at least 1, at most 100000", o.Clients)
+	case o.Clients < 1 || o.Clients > MaxClients:
+		return fmt.Errorf("load: %d clients: 1 to %d", o.Clients, MaxClients)
 	case o.Messages < 1:
 		return fmt.Errorf("load: %d messages: at least 1", o.Messages)
 	case o.Size < 1 || o.Size > client.MaxPayload:
 		return fmt.Errorf("load: payloads of %d bytes: 1 to %d", o.Size, client.MaxPayload)
-	case o.Topics < 1:
-		return fmt.Errorf("load: %d topics: at least 1", o.Topics)
+	case o.Topics < 1 || o.Topics > MaxTopics:
+		return fmt.Errorf("load: %d topics: 1 to %d", o.Topics, MaxTopics)
 	case o.Inflight < 0 || o.Rate < 0:
 		return errors.New("load: inflight and rate are not negative")
 	}
@@ -98,24 +109,38 @@ type publisher struct {
 	rng      events
 }
 
-// openPublishers connects all; on error the caller closes those that were opened.
+// openPublishers connects all, several at a time, and gives up at the first that fails; on error the caller closes those that were
+// opened.
 func openPublishers(ctx context.Context, o PublishOptions) ([]*publisher, error) {
-	workers := make([]*publisher, 0, o.Clients)
-	for i := range o.Clients {
-		c, err := client.Connect(ctx, o.Connect)
-		if err != nil {
-			return workers, err
-		}
-		w := &publisher{client: c, meter: newMeter(o.Progress), index: i, rng: events{rng: dataset.Rand{State: uint64(i) << 32}}}
-		workers = append(workers, w)
-		w.producer, err = c.Producer(ctx, client.ProducerOptions{
-			MaxInflightMessages: o.Inflight, BatchBytes: o.Batch, Linger: o.Linger, OnAck: w.meter.onAck,
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	workers := make([]*publisher, o.Clients)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(dialing, o.Clients) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < o.Clients && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				var err error
+				if workers[i], err = openPublisher(ctx, o, i); err != nil {
+					cancel(fmt.Errorf("client %d of %d: %w", i+1, o.Clients, err))
+				}
+			}
 		})
-		if err != nil {
-			return workers, err
-		}
 	}
-	return workers, nil
+	wg.Wait()
+	return slices.DeleteFunc(workers, func(w *publisher) bool { return w == nil }), context.Cause(ctx)
+}
+
+func openPublisher(ctx context.Context, o PublishOptions, i int) (*publisher, error) {
+	c, err := client.Connect(ctx, o.Connect)
+	if err != nil {
+		return nil, err
+	}
+	w := &publisher{client: c, meter: newMeter(o.Progress), index: i, rng: events{rng: dataset.Rand{State: uint64(i) << 32}}}
+	w.producer, err = c.Producer(ctx, client.ProducerOptions{
+		MaxInflightMessages: o.Inflight, BatchBytes: o.Batch, Linger: o.Linger, OnAck: w.meter.onAck,
+	})
+	return w, err
 }
 
 func closePublishers(workers []*publisher) {

@@ -3,6 +3,8 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
@@ -50,6 +52,9 @@ func Read(ctx context.Context, o ReadOptions) (ReadResult, error) {
 		return r.result, err
 	}
 	defer c.Close()
+	if err := knownNode(ctx, c, o.Subscribe.Node); err != nil {
+		return r.result, err
+	}
 	sub, err := c.Subscribe(ctx, o.Subscribe)
 	if err != nil {
 		return r.result, err
@@ -65,6 +70,41 @@ func Read(ctx context.Context, o ReadOptions) (ReadResult, error) {
 		err = nil
 	}
 	return r.result, err
+}
+
+// topologyWait bounds how long a node that is connected may take to tell who is in the cluster.
+const topologyWait = 5 * time.Second
+
+// ErrNoSuchNode: the node that was asked for is not of the cluster.
+var ErrNoSuchNode = errors.New("no such node in the cluster")
+
+// knownNode refuses a node, by id or client address, that the cluster does not have: the client would read from another one and the
+// wish would be lost in silence. "" is no wish.
+func knownNode(ctx context.Context, c *client.Client, node string) error {
+	if node == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, topologyWait)
+	defer cancel()
+	for {
+		changed := c.TopologyChanged()
+		t := c.Topology()
+		var names []string
+		for _, n := range t.Nodes {
+			if n.ID == node || n.Addr == node {
+				return nil
+			}
+			names = append(names, fmt.Sprintf("%s (%s)", n.ID, n.Addr))
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("read from node %q: %w: it has %s", node, ErrNoSuchNode, strings.Join(names, ", "))
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("read from node %q: the cluster does not tell its nodes: %w", node, ctx.Err())
+		}
+	}
 }
 
 func (r *reader) run(ctx context.Context, sub *client.Subscription) error {

@@ -22,6 +22,9 @@ const (
 	chunksWaiting = 4
 )
 
+// MaxProducers is how many producers may share a replay.
+const MaxProducers = 1024
+
 // Speed of a replay: 0 is as fast as acks allow, 1 the original, 20 twenty times that.
 type Speed float64
 
@@ -55,8 +58,8 @@ type ReplayOptions struct {
 // Replay publishes every row of a dataset and waits for every outcome. A row that the cluster refuses is counted and the
 // rest goes on; the error is of the file, of setting up, or of a producer that can publish no more.
 func Replay(ctx context.Context, o ReplayOptions) (Result, error) {
-	if o.Producers < 1 || o.Producers > 1024 {
-		return Result{}, fmt.Errorf("load: %d producers: at least 1, at most 1024", o.Producers)
+	if o.Producers < 1 || o.Producers > MaxProducers {
+		return Result{}, fmt.Errorf("load: %d producers: 1 to %d", o.Producers, MaxProducers)
 	}
 	c, err := client.Connect(ctx, o.Connect)
 	if err != nil {

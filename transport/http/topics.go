@@ -3,15 +3,21 @@ package http
 import (
 	nethttp "net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cantus-bus/cantus/internal/topic"
 )
 
 const (
 	defaultPage = 100
-	maxPage     = 10_000
+	// MaxPage is how many rows a page of topics may have.
+	MaxPage = 10_000
 )
+
+// TopicSorts are the orders that a page of topics may have; the first is the default.
+var TopicSorts = []string{"name", "bytes", "messages", "rate"}
 
 // TopicRow is a row of the topic tree.
 type TopicRow struct {
@@ -61,13 +67,11 @@ func parseList(q url.Values) (o topic.ListOptions, err error) {
 	if o.Filter, err = topic.ParseFilter(filter); err != nil {
 		return o, problem(nethttp.StatusBadRequest, "bad_filter", "%v", err)
 	}
-	o.Sort = q.Get("sort")
-	switch o.Sort {
-	case "":
-		o.Sort = "name"
-	case "name", "bytes", "messages", "rate":
-	default:
-		return o, problem(nethttp.StatusBadRequest, "bad_request", "sort=%q: want name, bytes, messages or rate", o.Sort)
+	if o.Sort = q.Get("sort"); o.Sort == "" {
+		o.Sort = TopicSorts[0]
+	}
+	if !slices.Contains(TopicSorts, o.Sort) {
+		return o, problem(nethttp.StatusBadRequest, "bad_request", "sort=%q: want %s", o.Sort, strings.Join(TopicSorts, ", "))
 	}
 	for _, p := range []struct {
 		name     string
@@ -77,7 +81,7 @@ func parseList(q url.Values) (o topic.ListOptions, err error) {
 	}{
 		{"depth", &o.Depth, 0, topic.MaxSegments, 0},
 		{"offset", &o.Offset, 0, 1 << 31, 0},
-		{"limit", &o.Limit, 1, maxPage, defaultPage},
+		{"limit", &o.Limit, 1, MaxPage, defaultPage},
 	} {
 		*p.to = p.value
 		if v := q.Get(p.name); v != "" {
