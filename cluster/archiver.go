@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type archiver struct {
 	h       *history
 	kick    chan struct{}  // capacity 1: a window was sealed
 	before  []subtree.Meta // files that the folder had when it was opened: the log is replayed over them
-	done    atomic.Uint64  // windows looked at, this many from 1
+	done    atomic.Uint64  // number of the last window looked at; all before it were, or are no longer retained
 	problem trouble
 	load    loadMeter
 }
@@ -51,14 +52,15 @@ func (a *archiver) archived() uint64 {
 // run follows the machine's windows until ctx ends.
 func (a *archiver) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		for windows := a.h.machine.Windows(); a.done.Load() < uint64(len(windows)); a.done.Add(1) {
-			w := windows[a.done.Load()]
+		for pending := a.pending(); len(pending) > 0; pending = a.pending() {
+			w := pending[0]
 			if !a.has(w) {
 				a.h.awaitCalm(ctx, &a.load, archiveDelay, a.crowded)
 			}
 			if !a.archive(ctx, w) {
 				return
 			}
+			a.done.Store(w.Number)
 			a.h.tip.SetFloor(max(w.LastSeq, a.archived()))
 			kick(a.h.rewriter.kick)
 		}
@@ -67,6 +69,15 @@ func (a *archiver) run(ctx context.Context) {
 		case <-a.kick:
 		}
 	}
+}
+
+// pending are the sealed windows not looked at yet.
+func (a *archiver) pending() []fsm.Window { return windowsAfter(a.h.machine.Windows(), a.done.Load()) }
+
+// windowsAfter are those of the windows whose number is higher.
+func windowsAfter(windows []fsm.Window, number uint64) []fsm.Window {
+	i, _ := slices.BinarySearchFunc(windows, number+1, func(w fsm.Window, n uint64) int { return cmp.Compare(w.Number, n) })
+	return windows[i:]
 }
 
 // archive brings one window to disk, however long it takes. It is false when it must not go on.

@@ -45,7 +45,7 @@ func (h *history) awaitCalm(ctx context.Context, m *loadMeter, limit time.Durati
 // crowded tells whether what waits to be archived takes three quarters of the tip.
 func (a *archiver) crowded() bool {
 	waiting := uint64(0)
-	for _, w := range a.h.machine.Windows()[a.done.Load():] {
+	for _, w := range a.pending() {
 		waiting += w.Bytes
 	}
 	return waiting >= uint64(a.h.tip.Stats().RingBytes)/4*3

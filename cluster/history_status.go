@@ -3,6 +3,7 @@ package cluster
 import (
 	"strings"
 
+	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/subtree"
 )
 
@@ -10,7 +11,7 @@ import (
 type HistoryStatus struct {
 	FirstSeq           uint64   `json:"first_seq"` // LastSeq+1 if nothing is kept yet
 	LastSeq            uint64   `json:"last_seq"`
-	Windows            uint64   `json:"windows"`             // sealed by the log so far
+	Windows            uint64   `json:"windows"`             // sealed by the log so far, dropped ones too
 	PendingWindows     uint64   `json:"pending_windows"`     // of these, not archived here yet
 	Generations        int      `json:"generations"`         // in force
 	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
@@ -27,7 +28,7 @@ func (s *Stream) HistoryStatus() *HistoryStatus {
 	if h == nil {
 		return nil
 	}
-	st := &HistoryStatus{Windows: uint64(len(s.machine.Windows())), ReadMessages: h.pastMessages.Load()}
+	st := &HistoryStatus{Windows: newestWindow(s.machine), ReadMessages: h.pastMessages.Load()}
 	st.FirstSeq, st.LastSeq = h.store.Bounds()
 	st.PendingWindows = st.Windows - min(st.Windows, h.archiver.done.Load())
 	for _, m := range h.store.Files() {
@@ -45,6 +46,15 @@ func (s *Stream) HistoryStatus() *HistoryStatus {
 	}
 	st.Problem = h.problem()
 	return st
+}
+
+// newestWindow is the number of the last sealed window, 0 if there was none.
+func newestWindow(m *fsm.Machine) uint64 {
+	windows := m.Windows()
+	if len(windows) == 0 {
+		return 0
+	}
+	return windows[len(windows)-1].Number
 }
 
 // problem is what keeps history from being as it should, "" if nothing does.

@@ -90,7 +90,7 @@ func (w *readerWorld) planAny() {
 	m := w.s.Machine()
 	gs := m.Generations()
 	_, archived := w.s.history.store.Windows()
-	r, ok := unplanned(gs, min(archived, uint64(len(m.Windows()))), 1)
+	r, ok := unplanned(gs, m.Windows(), min(archived, newestWindow(m)), 1)
 	if len(gs) > 1 && rapid.Bool().Draw(w.r, "merge") {
 		i := rapid.IntRange(0, len(gs)-2).Draw(w.r, "from")
 		j := rapid.IntRange(i+1, len(gs)-1).Draw(w.r, "to")
@@ -111,11 +111,7 @@ func (w *readerWorld) planAny() {
 	if err != nil {
 		w.r.Fatal(err)
 	}
-	number := uint64(1)
-	for _, g := range gs {
-		number = max(number, g.Number+1)
-	}
-	body := fsm.PlanBody(fsm.Generation{Number: number, FirstWindow: r.first, LastWindow: r.last, Plans: plans})
+	body := fsm.PlanBody(fsm.Generation{Number: m.NextGeneration(), FirstWindow: r.first, LastWindow: r.last, Plans: plans})
 	if err := w.command(w.now, record.KindPlan, body); err != nil {
 		w.r.Fatal(err)
 	}
@@ -357,9 +353,9 @@ func TestMergeable(t *testing.T) {
 				n = 1 + rnd.Uint64N(20)
 			}
 			for range n {
-				windows = append(windows, fsm.Window{Bytes: 1})
+				windows = append(windows, fsm.Window{Number: uint64(len(windows)) + 1, Bytes: 1})
 			}
-			w, ok := unplanned(gs, uint64(len(windows)), n)
+			w, ok := unplanned(gs, windows, uint64(len(windows)), n)
 			if !ok {
 				t.Fatal("nothing to plan")
 			}

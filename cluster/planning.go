@@ -27,8 +27,12 @@ const (
 type windowRange struct{ first, last uint64 }
 
 // unplanned is the range of windows up to the last archived one that no generation covers, if there are at least least of them.
-func unplanned(gs []fsm.Generation, archived, least uint64) (w windowRange, ok bool) {
-	planned := uint64(0)
+// windows are those that are retained.
+func unplanned(gs []fsm.Generation, windows []fsm.Window, archived, least uint64) (w windowRange, ok bool) {
+	if len(windows) == 0 {
+		return w, false
+	}
+	planned := windows[0].Number - 1
 	if len(gs) > 0 {
 		planned = gs[len(gs)-1].LastWindow
 	}
@@ -79,7 +83,11 @@ func worthMerging(run []fsm.Generation, tier int) []fsm.Generation {
 }
 
 func bytesOf(run []fsm.Generation, windows []fsm.Window) (n uint64) {
-	for _, w := range windows[run[0].FirstWindow-1 : run[len(run)-1].LastWindow] {
+	last := run[len(run)-1].LastWindow
+	for _, w := range windowsAfter(windows, run[0].FirstWindow-1) {
+		if w.Number > last {
+			break
+		}
 		n += w.Bytes
 	}
 	return n

@@ -58,7 +58,7 @@ func (n *Node) PlanNow(ctx context.Context) ([]fsm.Generation, error) {
 	case n.proposer.session() == nil:
 		return nil, &wire.Error{Code: wire.Code(fsm.NotLeader), Message: "this node does not lead"}
 	}
-	sealed := uint64(len(n.stream.Machine().Windows()))
+	sealed := newestWindow(n.stream.Machine())
 	for h.archiver.done.Load() < sealed {
 		select {
 		case <-ctx.Done():
@@ -98,8 +98,8 @@ func (n *Node) nextRange(least uint64) (w windowRange, previous *fsm.Generation,
 	gs := m.Generations()
 	_, archived := n.stream.history.store.Windows()
 	// History may be ahead of a log that is being replayed.
-	archived = min(archived, uint64(len(m.Windows())))
-	w, ok = unplanned(gs, archived, least)
+	archived = min(archived, newestWindow(m))
+	w, ok = unplanned(gs, m.Windows(), archived, least)
 	if !ok {
 		w, ok = mergeable(gs, m.Windows())
 	}
@@ -120,7 +120,7 @@ func (n *Node) planRange(ctx context.Context, w windowRange, previous *fsm.Gener
 	if err != nil {
 		return fsm.Generation{}, err
 	}
-	g := fsm.Generation{Number: n.nextGeneration(), FirstWindow: w.first, LastWindow: w.last, Plans: plans}
+	g := fsm.Generation{Number: n.stream.Machine().NextGeneration(), FirstWindow: w.first, LastWindow: w.last, Plans: plans}
 	r, err := n.command(ctx, record.KindPlan, fsm.PlanBody(g))
 	if err == nil && r.Code != fsm.OK {
 		err = &wire.Error{Code: wire.Code(r.Code), Message: fmt.Sprintf("the plan of generation %d was refused: %v", g.Number, r.Code)}
@@ -131,13 +131,4 @@ func (n *Node) planRange(ctx context.Context, w windowRange, previous *fsm.Gener
 	n.log.Info("planned how history is split", "generation", g.Number, "first_window", w.first, "last_window", w.last,
 		"split_partitions", len(plans), "took", time.Since(start).Round(time.Millisecond))
 	return g, nil
-}
-
-// nextGeneration is the number of the next plan: the highest number that was used is in force.
-func (n *Node) nextGeneration() uint64 {
-	next := uint64(1)
-	for _, g := range n.stream.Machine().Generations() {
-		next = max(next, g.Number+1)
-	}
-	return next
 }

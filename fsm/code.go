@@ -93,7 +93,7 @@ type Result struct {
 	Count      uint32 // messages of the batch
 	FirstSeq   uint64 // OK, Duplicate: seq of the batch's first message; the others follow densely. 0: not known
 	Time       int64  // OK: the messages' time, unix nanoseconds
-	Detail     uint64 // by Code; expiry: producers forgotten; configuration: its version; checkpoint: its id
+	Detail     uint64 // by Code; expiry: producers forgotten; configuration: its version; checkpoint: its id; retention: oldest seq retained
 	Epoch      uint32 // OpenProducer
 	LastNumber uint64 // OpenProducer: last number of that producer that is used up, 0: none
 	LastSeq    uint64 // OpenProducer: the seq of LastNumber, 0 if that was refused

@@ -32,10 +32,11 @@ type Options struct {
 	Log          Log
 	MaxProducers int // > 0, at most math.MaxUint32
 
-	// Sealed and Planned are called from Apply when a window is sealed and when a plan comes into force; they must not block. nil: nobody
-	// asks. CheckPlan tells whether a partition's plan can be read; it must be pure. nil: any bytes will do.
+	// Sealed, Planned and Retained are called from Apply when a window is sealed, when a plan comes into force, and when windows up
+	// to one are no longer retained; they must not block. nil: nobody asks. CheckPlan tells whether a partition's plan can be read; it must be pure. nil: any bytes will do.
 	Sealed    func(Window)
 	Planned   func(Generation)
+	Retained  func(through Window)
 	CheckPlan func(plan []byte) error
 }
 
@@ -79,11 +80,12 @@ func New(o Options) *Machine {
 	m.producers.init(o.MaxProducers)
 	m.volumes.init()
 	m.stored.Reset()
-	m.windows.init(o.Sealed)
+	m.windows.init(o.Sealed, o.Retained)
 	m.generations.init(o.Planned, o.CheckPlan)
 	m.config.Store(&StreamConfig{
 		ProducerLease: DefaultProducerLease, MaxTopics: uint32(o.Table.MaxTopics()), MaxProducers: uint32(o.MaxProducers),
 		WindowBytes: DefaultWindowBytes, WindowCount: DefaultWindowCount, WindowAge: DefaultWindowAge,
+		RetainAge: Unlimited, RetainBytes: Unlimited, RetainCount: Unlimited,
 	})
 	return m
 }
@@ -112,7 +114,7 @@ func (m *Machine) apply(index uint64, data []byte, dst []Result) (h record.Entry
 	switch h.Kind {
 	case record.KindPublish:
 		dst, err = m.applyPublish(index, body, dst)
-	case record.KindOpenProducer, record.KindExpireProducers, record.KindConfig, record.KindCheckpoint:
+	case record.KindOpenProducer, record.KindExpireProducers, record.KindConfig, record.KindCheckpoint, record.KindRetain:
 		dst, err = m.applyCommand(index, h.Kind, body, dst)
 	case record.KindPlan:
 		dst, err = m.applyPlan(index, body, dst)

@@ -86,25 +86,30 @@ func decodePlan(body []byte) (g Generation, err error) {
 
 // generations are the plans in force. All of it but visible is state.
 //
-// Invariants: list is adjacent in windows, from window 1; made is the highest number ever used.
+// Invariants: list is adjacent in windows, from the oldest retained window on; made is the highest number ever used. What is in list is
+// decided by sum and by which windows are retained.
 type generations struct {
-	list []Generation // a new slice at each change: readers keep the old
-	made uint64
+	list []Generation  // a new slice at each change: readers keep the old
+	made uint64        // of an applied plan, though its generation may be dropped
 	sum  xxhash.Digest // over every plan that was applied
 
 	visible atomic.Pointer[[]Generation]
+	next    atomic.Uint64 // made+1, for other goroutines
 	onPlan  func(Generation)
 	check   func(plan []byte) error
 }
 
 func (s *generations) init(onPlan func(Generation), check func([]byte) error) {
 	s.sum.Reset()
-	s.visible.Store(&[]Generation{})
+	s.show()
 	s.onPlan, s.check = onPlan, check
 }
 
 // Generations are the plans in force, oldest windows first. The slice is shared and must not be changed. Any goroutine.
 func (m *Machine) Generations() []Generation { return *m.generations.visible.Load() }
+
+// NextGeneration is the number that the next plan must have. Any goroutine.
+func (m *Machine) NextGeneration() uint64 { return m.generations.next.Load() }
 
 // applyPlan puts a plan in force, or says why not: then nothing changes.
 func (m *Machine) applyPlan(index uint64, body []byte, dst []Result) ([]Result, error) {
@@ -115,15 +120,16 @@ func (m *Machine) applyPlan(index uint64, body []byte, dst []Result) ([]Result, 
 	m.begin(index)
 	s := &m.generations
 	r := Result{Detail: s.made + 1}
-	from, to, ok := s.covered(g.FirstWindow, g.LastWindow, uint64(len(m.windows.sealed)))
+	from, to, ok := s.covered(g.FirstWindow, g.LastWindow, m.windows.oldest(), m.windows.newest())
 	switch {
 	case g.Number != s.made+1:
 		r.Code = OutOfOrder
 	case !ok || !m.plansValid(g.Plans):
 		r.Code = Invalid
 	default:
-		g.FirstSeq = m.windows.sealed[g.FirstWindow-1].FirstSeq
-		g.LastSeq = m.windows.sealed[g.LastWindow-1].LastSeq
+		first, _ := numbered(m.windows.sealed, g.FirstWindow)
+		last, _ := numbered(m.windows.sealed, g.LastWindow)
+		g.FirstSeq, g.LastSeq = first.FirstSeq, last.LastSeq
 		s.replace(from, to, g)
 		_, _ = s.sum.Write(body)
 	}
@@ -131,15 +137,15 @@ func (m *Machine) applyPlan(index uint64, body []byte, dst []Result) ([]Result, 
 }
 
 // covered finds the generations [from, to) that a plan for the windows first to last replaces. It is not ok unless these are
-// covered whole, no window is left out before it, and all windows are sealed.
-func (s *generations) covered(first, last, sealed uint64) (from, to int, ok bool) {
-	if first < 1 || first > last || last > sealed {
+// covered whole, no window is left out before it, and all windows are sealed and retained: these are oldest to newest.
+func (s *generations) covered(first, last, oldest, newest uint64) (from, to int, ok bool) {
+	if first < oldest || first > last || last > newest {
 		return 0, 0, false
 	}
 	from = slices.IndexFunc(s.list, func(g Generation) bool { return g.FirstWindow == first })
 	if from < 0 {
 		from = len(s.list)
-		next := uint64(1)
+		next := oldest
 		if from > 0 {
 			next = s.list[from-1].LastWindow + 1
 		}
@@ -153,10 +159,17 @@ func (s *generations) covered(first, last, sealed uint64) (from, to int, ok bool
 func (s *generations) replace(from, to int, g Generation) {
 	list := slices.Concat(s.list[:from], []Generation{g}, s.list[to:])
 	s.list, s.made = list, g.Number
-	s.visible.Store(&list)
+	s.show()
 	if s.onPlan != nil {
 		s.onPlan(g)
 	}
+}
+
+// show makes list and made visible to other goroutines.
+func (s *generations) show() {
+	list := s.list
+	s.visible.Store(&list)
+	s.next.Store(s.made + 1)
 }
 
 // plansValid: each names a partition of this table, and can be decoded.

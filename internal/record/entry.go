@@ -41,9 +41,10 @@ const (
 	KindConfig                          // the stream's settings, fsm's encoding
 	KindCheckpoint                      // u64 id: every replica computes its digest here
 	KindPlan                            // how windows are split into stores, fsm's encoding
+	KindRetain                          // u64 window: it and all before are dropped
 )
 
-var kindNames = [...]string{"", "publish", "open-producer", "expire-producers", "config", "checkpoint", "plan"}
+var kindNames = [...]string{"", "publish", "open-producer", "expire-producers", "config", "checkpoint", "plan", "retain"}
 
 // String is the kind's name in logs and metrics.
 func (k Kind) String() string {
