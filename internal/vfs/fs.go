@@ -23,6 +23,8 @@ type FS interface {
 	Create(name string) (File, error)
 	// Open opens a file for reading at scattered places.
 	Open(name string) (File, error)
+	// OpenAppend opens a file for reading and for writing at its end; it makes one if there is none.
+	OpenAppend(name string) (File, error)
 	// Remove removes a file.
 	Remove(name string) error
 	// Rename gives a file another name, whose file is replaced if there is one.

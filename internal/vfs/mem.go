@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -29,7 +30,19 @@ const (
 )
 
 // Hook is called before a step; an error makes the step fail without effect. It may be called by several goroutines.
+// For a write it may be a *ShortWrite: then the first bytes were written.
 type Hook func(op Op, name string) error
+
+// ShortWrite is a write that ends early, as that into the last of a disk's space does.
+type ShortWrite struct {
+	Bytes int // written all the same, if there were as many
+	Err   error
+}
+
+func (e *ShortWrite) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ShortWrite) Unwrap() error { return e.Err }
 
 // Mem is a file system in memory that can lose power.
 //
@@ -141,6 +154,17 @@ func (m *Mem) Open(name string) (File, error) {
 		return nil, pathError(OpOpen, name, fs.ErrNotExist)
 	}
 	return &memFile{m: m, n: n, name: name}, nil
+}
+
+// OpenAppend opens a file, or makes one in a folder that exists: then it is a create to the hook.
+func (m *Mem) OpenAppend(name string) (File, error) {
+	m.mu.Lock()
+	n := m.names[name]
+	m.mu.Unlock()
+	if n == nil {
+		return m.Create(name)
+	}
+	return m.Open(name)
 }
 
 // Remove removes a name; files that are open stay readable.
@@ -284,8 +308,9 @@ func (f *memFile) ReadAt(b []byte, at int64) (int, error) {
 }
 
 func (f *memFile) Write(b []byte) (int, error) {
-	if err := f.m.step(OpWrite, f.name); err != nil {
-		return 0, err
+	fault := f.m.step(OpWrite, f.name)
+	if fault != nil {
+		b = b[:shortened(fault, len(b))]
 	}
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
@@ -293,7 +318,16 @@ func (f *memFile) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	f.n.data = append(f.n.data, b...)
-	return len(b), nil
+	return len(b), fault
+}
+
+// shortened is how many of n bytes are written in spite of an error.
+func shortened(err error, n int) int {
+	var short *ShortWrite
+	if errors.As(err, &short) {
+		return min(n, short.Bytes)
+	}
+	return 0
 }
 
 // Sync makes the bytes durable.

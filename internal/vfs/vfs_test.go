@@ -25,6 +25,27 @@ func put(t *testing.T, f FS, name, content string, sync bool) {
 	}
 }
 
+// appendTo writes to the end of a file and reads all of it back by the same handle.
+func appendTo(t *testing.T, f FS, name, more string) {
+	t.Helper()
+	before, _ := f.Open(name)
+	var size int64
+	if before != nil {
+		size, _ = before.Size()
+		_ = before.Close()
+	}
+	a, err := f.OpenAppend(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := a.Write([]byte(more))
+	b := make([]byte, len(more))
+	_, rerr := a.ReadAt(b, size)
+	if err = errors.Join(err, rerr, a.Sync(), a.Close()); err != nil || n != len(more) || string(b) != more {
+		t.Fatalf("append %q to %s: %d bytes, read back %q, %v", more, name, n, b, err)
+	}
+}
+
 func get(f FS, name string) string {
 	r, err := f.Open(name)
 	if err != nil {
@@ -53,7 +74,14 @@ func TestBoth(t *testing.T) {
 			x, y := filepath.Join(dir, "x"), filepath.Join(dir, "y")
 			put(t, f, x, "first", true)
 			put(t, f, x, "2", true)
-			put(t, f, y, "other", false)
+			put(t, f, y, "oth", false)
+			for _, more := range []string{"e", "r"} {
+				appendTo(t, f, y, more)
+			}
+			appendTo(t, f, filepath.Join(dir, "z"), "new")
+			if get(f, filepath.Join(dir, "z")) != "new" || f.Remove(filepath.Join(dir, "z")) != nil {
+				t.Error("a file that is made by appending")
+			}
 			open, err := f.Open(y)
 			if err != nil {
 				t.Fatal(err)
@@ -171,5 +199,39 @@ func TestHook(t *testing.T) {
 	}
 	if got := get(m.Crash(nil), "d/x"); got != "" {
 		t.Errorf("a sync that failed made %q durable", got)
+	}
+}
+
+// TestShortWrite: the last of the space is written, and what was synced before survives a crash.
+func TestShortWrite(t *testing.T) {
+	m, full := NewMem(), errors.New("no space left")
+	if err := errors.Join(m.MkdirAll("d"), m.SyncDir("d")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "d/x", "abc", true)
+	if err := m.SyncDir("d"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := m.OpenAppend("d/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetHook(func(op Op, _ string) error {
+		if op == OpWrite {
+			return &ShortWrite{2, full}
+		}
+		return nil
+	})
+	if n, err := f.Write([]byte("defg")); n != 2 || !errors.Is(err, full) {
+		t.Error(n, err)
+	}
+	if n, err := f.Write([]byte("h")); n != 1 || !errors.Is(err, full) {
+		t.Error(n, err)
+	}
+	if got := get(m, "d/x"); got != "abcdeh" {
+		t.Errorf("written: %q", got)
+	}
+	if got := get(m.Crash(nil), "d/x"); got != "abc" {
+		t.Errorf("after a crash: %q", got)
 	}
 }
