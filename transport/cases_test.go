@@ -31,6 +31,21 @@ func (m *model) add(first uint64, list []message) {
 	}
 }
 
+// wait returns when the model has the message upTo, and holds mu then: a writer's message is in the stream, and read, a moment before the
+// writer tells the model of it.
+func (m *model) wait(t testing.TB, upTo uint64) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for m.mu.Lock(); uint64(len(m.list)) < upTo; m.mu.Lock() {
+		n := len(m.list)
+		m.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatalf("the model has %d messages, %d are in the stream", n, upTo)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // matches lists what filters take of (after, upTo], by the slow way.
 func (m *model) matches(t testing.TB, filters []string, after, upTo uint64) []delivered {
 	t.Helper()
@@ -38,10 +53,10 @@ func (m *model) matches(t testing.TB, filters []string, after, upTo uint64) []de
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.mu.Lock()
+	m.wait(t, upTo)
 	defer m.mu.Unlock()
 	var out []delivered
-	for _, d := range m.list[min(after, uint64(len(m.list))):min(upTo, uint64(len(m.list)))] {
+	for _, d := range m.list[min(after, upTo):upTo] {
 		if fs.Match(d.topic) {
 			out = append(out, d)
 		}
