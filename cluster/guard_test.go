@@ -112,20 +112,21 @@ func TestStrangersDoNotSpeakRaft(t *testing.T) {
 }
 
 func TestGreeting(t *testing.T) {
-	for _, c := range []struct{ in, id, err string }{
-		{"CNTR\x01\x03abc", "abc", ""},
-		{"CNTR\x01\x00", "", ""},
-		{"CNTR\x02\x03abc", "", "version 2"},
-		{"HTTP/1", "", "begins with"},
-		{"CNTR\x01\x09abc", "", "EOF"},
-		{"CN", "", "EOF"},
+	for _, c := range []struct{ in, magic, id, err string }{
+		{"CNTR\x01\x03abc", greetRaft, "abc", ""},
+		{"CNTF\x01\x03abc", greetFiles, "abc", ""},
+		{"CNTR\x01\x00", greetRaft, "", ""},
+		{"CNTR\x02\x03abc", "", "", "version 2"},
+		{"HTTP/1", "", "", "begins with"},
+		{"CNTR\x01\x09abc", "", "", "EOF"},
+		{"CN", "", "", "EOF"},
 	} {
-		id, err := readGreeting(strings.NewReader(c.in))
-		if c.err == "" && (err != nil || id != c.id) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%q: %q, %v", c.in, id, err)
+		magic, id, err := readGreeting(strings.NewReader(c.in))
+		if c.err == "" && (err != nil || magic != c.magic || id != c.id) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%q: %q %q, %v", c.in, magic, id, err)
 		}
 	}
-	if b := greeting("abc"); !bytes.Equal(b, []byte("CNTR\x01\x03abc")) {
+	if b := greeting(greetRaft, "abc"); !bytes.Equal(b, []byte("CNTR\x01\x03abc")) {
 		t.Errorf("greeting is %q", b)
 	}
 }

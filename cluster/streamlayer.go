@@ -12,15 +12,23 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Each raft connection opens with a greeting, so that a node of another cluster on a reused address, or a foreign program,
-// never speaks raft with this one:
+// Each connection to raft's port opens with a greeting, so that a node of another cluster on a reused address, or a foreign
+// program, never speaks with this one. Its magic says what the connection is for:
 //
-//	0 [4]byte "CNTR"   4 u8 version 1   5 u8 n   6 n bytes cluster id of the dialer
+//	0 [4]byte "CNTR" raft or "CNTF" files   4 u8 version 1   5 u8 n   6 n bytes cluster id of the dialer
 const (
-	greetMagic   = "CNTR"
+	greetRaft    = "CNTR"
+	greetFiles   = "CNTF"
 	greetVersion = 1
-	greetHeader  = len(greetMagic) + 2
+	greetHeader  = len(greetRaft) + 2
 	greetLimit   = 5 * time.Second // a greeting must be complete by then
+
+	maxGreeting  = 1024 // accepted connections that have not greeted yet; one more is closed
+	maxFileConns = 32   // connections for files; one more is closed, and its dialer asks another node
+	// writeStall is how long one write of a file may wait for a peer that takes nothing.
+	writeStall = 30 * time.Second
+
+	acceptPauseMin, acceptPauseMax = 5 * time.Millisecond, time.Second // between attempts to accept that fail
 )
 
 var errForeignPeer = errors.New("raft connection is not of this cluster")
@@ -28,12 +36,20 @@ var errForeignPeer = errors.New("raft connection is not of this cluster")
 // clusterCheck accepts the cluster id of a dialer, or says why not.
 type clusterCheck func(clusterID string) error
 
-// streamLayer is raft's TCP. It knows its accepted connections, so that Close ends them.
+// streamLayer is raft's TCP port. It sorts accepted connections by their greetings: raft's come out of Accept, those for files
+// out of the listener that Files returns. Each greeting is read by a goroutine of its own, so that who says nothing keeps nobody
+// waiting. It knows its accepted connections, so that Close ends them.
 type streamLayer struct {
-	net.Listener
+	listener  net.Listener
 	advertise string
 	clusterID func() string
 	check     clusterCheck
+
+	rafts, files chan net.Conn // greeted, on their way to who takes them
+	greeting     chan struct{} // a token per connection that has not greeted
+	fileSlots    chan struct{} // a token per connection for files
+	done         chan struct{} // closed by Close
+	loops        sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -42,9 +58,15 @@ type streamLayer struct {
 	}
 }
 
+// newStreamLayer begins to accept.
 func newStreamLayer(l net.Listener, advertise string, clusterID func() string, check clusterCheck) *streamLayer {
-	s := &streamLayer{Listener: l, advertise: advertise, clusterID: clusterID, check: check}
+	s := &streamLayer{
+		listener: l, advertise: advertise, clusterID: clusterID, check: check,
+		rafts: make(chan net.Conn), files: make(chan net.Conn), done: make(chan struct{}),
+		greeting: make(chan struct{}, maxGreeting), fileSlots: make(chan struct{}, maxFileConns),
+	}
 	s.mu.conns = make(map[net.Conn]struct{})
+	s.loops.Go(s.accept)
 	return s
 }
 
@@ -59,100 +81,201 @@ func (s *streamLayer) Addr() net.Addr { return advertisedAddr(s.advertise) }
 
 // Dial implements raft.StreamLayer.
 func (s *streamLayer) Dial(addr raft.ServerAddress, limit time.Duration) (net.Conn, error) {
-	c, err := net.DialTimeout("tcp", string(addr), min(limit, greetLimit))
+	return s.dial(greetRaft, string(addr), limit)
+}
+
+// DialFiles opens a connection for files.
+func (s *streamLayer) DialFiles(addr string, limit time.Duration) (net.Conn, error) {
+	return s.dial(greetFiles, addr, limit)
+}
+
+func (s *streamLayer) dial(magic, addr string, limit time.Duration) (net.Conn, error) {
+	c, err := net.DialTimeout("tcp", addr, min(limit, greetLimit))
 	if err != nil {
 		return nil, err
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(greetLimit))
-	if _, err := c.Write(greeting(s.clusterID())); err != nil {
+	if _, err := c.Write(greeting(magic, s.clusterID())); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, c.SetWriteDeadline(time.Time{})
 }
 
-func greeting(clusterID string) []byte {
-	b := append([]byte(greetMagic), greetVersion, byte(len(clusterID)))
+func greeting(magic, clusterID string) []byte {
+	b := append([]byte(magic), greetVersion, byte(len(clusterID)))
 	return append(b, clusterID...)
 }
 
-// readGreeting returns the dialer's cluster id.
-func readGreeting(r io.Reader) (string, error) {
+// readGreeting returns what the connection is for and the dialer's cluster id.
+func readGreeting(r io.Reader) (magic, clusterID string, err error) {
 	head := make([]byte, greetHeader)
 	if _, err := io.ReadFull(r, head); err != nil {
-		return "", err
+		return "", "", err
 	}
-	if string(head[:4]) != greetMagic {
-		return "", fmt.Errorf("%w: it begins with %#x", errForeignPeer, binary.BigEndian.Uint32(head))
+	if magic = string(head[:4]); magic != greetRaft && magic != greetFiles {
+		return "", "", fmt.Errorf("%w: it begins with %#x", errForeignPeer, binary.BigEndian.Uint32(head))
 	}
 	if head[4] != greetVersion {
-		return "", fmt.Errorf("%w: greeting version %d, this node knows %d", errForeignPeer, head[4], greetVersion)
+		return "", "", fmt.Errorf("%w: greeting version %d, this node knows %d", errForeignPeer, head[4], greetVersion)
 	}
 	id := make([]byte, head[5])
-	_, err := io.ReadFull(r, id)
-	return string(id), err
+	_, err = io.ReadFull(r, id)
+	return magic, string(id), err
 }
 
-// Accept implements net.Listener. The greeting is read by the connection's own goroutine, at its first read.
-func (s *streamLayer) Accept() (net.Conn, error) {
-	c, err := s.Listener.Accept()
-	if err != nil {
-		return nil, err
+// accept takes connections until Close. What keeps it from doing so now, such as too many open files, may pass.
+func (s *streamLayer) accept() {
+	pause := acceptPauseMin
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			select {
+			case <-s.done:
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, acceptPauseMax)
+			continue
+		}
+		pause = acceptPauseMin
+		select {
+		case s.greeting <- struct{}{}:
+		default:
+			_ = c.Close()
+			continue
+		}
+		if !s.keep(c) {
+			_ = c.Close()
+			return
+		}
+		s.loops.Go(func() { s.greet(c) })
 	}
+}
+
+// keep remembers an accepted connection; false once Close has been called.
+func (s *streamLayer) keep(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
-		return nil, errors.Join(net.ErrClosed, c.Close())
+		return false
 	}
 	s.mu.conns[c] = struct{}{}
-	return &greetedConn{Conn: c, layer: s}, nil
+	return true
 }
 
-// Close implements net.Listener: it ends the accepted connections too.
+func (s *streamLayer) forget(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.conns, c)
+}
+
+// greet reads a connection's greeting and hands it to who takes such.
+func (s *streamLayer) greet(c net.Conn) {
+	conn, to, err := s.admit(c)
+	<-s.greeting
+	if err != nil { // a stranger, or one that said nothing: check has logged what matters
+		s.forget(c)
+		_ = c.Close()
+		return
+	}
+	select {
+	case to <- conn:
+	case <-s.done:
+		_ = conn.Close()
+	}
+}
+
+func (s *streamLayer) admit(c net.Conn) (*greetedConn, chan net.Conn, error) {
+	_ = c.SetReadDeadline(time.Now().Add(greetLimit))
+	magic, id, err := readGreeting(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if magic == greetFiles && s.clusterID() == "" {
+		return nil, nil, errForeignPeer // only a leader's raft makes a new node one of its cluster
+	}
+	if err := s.check(id); err != nil {
+		return nil, nil, err
+	}
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return nil, nil, err
+	}
+	if magic == greetRaft {
+		return &greetedConn{Conn: c, layer: s}, s.rafts, nil
+	}
+	select {
+	case s.fileSlots <- struct{}{}:
+		return &greetedConn{Conn: c, layer: s, files: true}, s.files, nil
+	default:
+		return nil, nil, errors.New("too many connections for files")
+	}
+}
+
+// Accept implements net.Listener for raft.
+func (s *streamLayer) Accept() (net.Conn, error) { return s.next(s.rafts) }
+
+func (s *streamLayer) next(from <-chan net.Conn) (net.Conn, error) {
+	select {
+	case c := <-from:
+		return c, nil
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener: it ends the accepted connections too. It waits for nothing; see wait.
 func (s *streamLayer) Close() error {
 	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.mu.closed = true
 	conns := s.mu.conns
 	s.mu.conns = make(map[net.Conn]struct{})
 	s.mu.Unlock()
-	err := s.Listener.Close()
+	close(s.done)
+	err := s.listener.Close()
 	for c := range conns {
 		_ = c.Close()
 	}
 	return err
 }
 
-// greetedConn is an accepted connection. One goroutine reads it.
+// wait returns when Close has been called and the layer's goroutines have ended. A clusterCheck must not call it.
+func (s *streamLayer) wait() { s.loops.Wait() }
+
+// Files is where connections for files come out. Its Close does nothing: they end with the layer.
+func (s *streamLayer) Files() net.Listener { return fileListener{s} }
+
+type fileListener struct{ s *streamLayer }
+
+func (l fileListener) Accept() (net.Conn, error) { return l.s.next(l.s.files) }
+func (l fileListener) Addr() net.Addr            { return l.s.Addr() }
+func (l fileListener) Close() error              { return nil }
+
+// greetedConn is an accepted connection that has greeted.
 type greetedConn struct {
 	net.Conn
-	layer   *streamLayer
-	greeted bool
+	layer *streamLayer
+	files bool // it has a slot
+	once  sync.Once
 }
 
-func (c *greetedConn) Read(b []byte) (int, error) {
-	if !c.greeted {
-		if err := c.greet(); err != nil {
-			return 0, fmt.Errorf("from %s: %w", c.RemoteAddr(), err)
-		}
-		c.greeted = true
+// Write to a peer that wants a file ends when the peer takes nothing for a while.
+func (c *greetedConn) Write(b []byte) (int, error) {
+	if c.files {
+		_ = c.SetWriteDeadline(time.Now().Add(writeStall))
 	}
-	return c.Conn.Read(b)
-}
-
-func (c *greetedConn) greet() error {
-	_ = c.SetReadDeadline(time.Now().Add(greetLimit))
-	id, err := readGreeting(c.Conn)
-	if err != nil {
-		return err
-	}
-	if err := c.layer.check(id); err != nil {
-		return err
-	}
-	return c.SetReadDeadline(time.Time{})
+	return c.Conn.Write(b)
 }
 
 func (c *greetedConn) Close() error {
-	c.layer.mu.Lock()
-	delete(c.layer.mu.conns, c.Conn)
-	c.layer.mu.Unlock()
+	c.once.Do(func() {
+		c.layer.forget(c.Conn)
+		if c.files {
+			<-c.layer.fileSlots
+		}
+	})
 	return c.Conn.Close()
 }
