@@ -16,8 +16,10 @@ type HistoryStatus struct {
 	Generations        int      `json:"generations"`         // in force
 	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
 	Files              int      `json:"files"`
-	Bytes              int64    `json:"bytes"`         // of the files
-	ReadMessages       uint64   `json:"read_messages"` // that readers got from here since the node started
+	Bytes              int64    `json:"bytes"`             // of the files
+	ReadMessages       uint64   `json:"read_messages"`     // that readers got from here since the node started
+	ReadDiskBytes      uint64   `json:"read_disk_bytes"`   // read from files for readers since then: compressed, with indexes
+	ReadRecordBytes    uint64   `json:"read_record_bytes"` // of records, decompressed for readers since then
 	Damaged            []string `json:"damaged,omitempty"`
 	Problem            string   `json:"problem,omitempty"`
 }
@@ -30,6 +32,7 @@ func (s *Stream) HistoryStatus() *HistoryStatus {
 	}
 	st := &HistoryStatus{Windows: newestWindow(s.machine), ReadMessages: h.pastMessages.Load()}
 	st.FirstSeq, st.LastSeq = h.store.Bounds()
+	st.ReadDiskBytes, st.ReadRecordBytes = h.store.ReadStats()
 	st.PendingWindows = st.Windows - min(st.Windows, h.archiver.done.Load())
 	for _, m := range h.store.Files() {
 		st.Files++

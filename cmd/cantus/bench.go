@@ -17,7 +17,7 @@ func (a *app) benchCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.benchPublishCmd(), a.benchTipCmd(), a.benchSplitCmd())
+	cmd.AddCommand(a.benchPublishCmd(), a.benchTipCmd(), a.benchSplitCmd(), a.benchRecoverCmd())
 	return cmd
 }
 
