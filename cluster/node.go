@@ -29,6 +29,7 @@ type Node struct {
 
 	stores    stores
 	guard     *guardStore
+	holds     *logHolds
 	logs      raft.LogStore // guard and cache over stores.logs
 	transport *guardTransport
 	adapter   *fsmAdapter
@@ -97,6 +98,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	n := &Node{
 		opts: o, log: o.Logger.With("node", o.Name), started: time.Now(), metrics: newMetrics(o.Registry), folder: f, stream: stream,
 		notify: make(chan bool, 16), kicks: make(chan struct{}, 1), planning: make(chan struct{}, 1), raftDown: make(chan struct{}),
+		holds: newLogHolds(),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.failure.ch = make(chan struct{})
