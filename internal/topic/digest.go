@@ -3,6 +3,7 @@ package topic
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"hash"
 )
 
 // Digest is a SHA-256 over the names of all nodes in order of creation, then over each node's state. Equal tables have
@@ -19,7 +20,8 @@ func (t *Table) Digest() [sha256.Size]byte {
 	sum.Write(t.namesDigest(nodes))
 	buf := make([]byte, 0, digestBuffer)
 	for id := range nodes {
-		buf = t.appendState(buf, ID(id))
+		r := t.row(ID(id))
+		buf = appendState(buf, r.partition.Load(), r.topic.Load(), counts{r.messages.Load(), r.bytes.Load(), r.lastSeq.Load()})
 		if len(buf)+stateBytes > cap(buf) {
 			sum.Write(buf)
 			buf = buf[:0]
@@ -34,13 +36,12 @@ const (
 	digestBuffer = 32 << 10
 )
 
-func (t *Table) appendState(buf []byte, id ID) []byte {
-	r := t.row(id)
-	buf = binary.LittleEndian.AppendUint32(buf, r.partition.Load())
-	buf = binary.LittleEndian.AppendUint32(buf, r.topic.Load())
-	buf = binary.LittleEndian.AppendUint64(buf, r.messages.Load())
-	buf = binary.LittleEndian.AppendUint64(buf, r.bytes.Load())
-	return binary.LittleEndian.AppendUint64(buf, r.lastSeq.Load())
+func appendState(buf []byte, partition, topic uint32, c counts) []byte {
+	buf = binary.LittleEndian.AppendUint32(buf, partition)
+	buf = binary.LittleEndian.AppendUint32(buf, topic)
+	buf = binary.LittleEndian.AppendUint64(buf, c.messages)
+	buf = binary.LittleEndian.AppendUint64(buf, c.bytes)
+	return binary.LittleEndian.AppendUint64(buf, c.lastSeq)
 }
 
 // namesDigest extends the running hash of names to nodes [1, nodes).
@@ -51,16 +52,22 @@ func (t *Table) namesDigest(nodes uint32) []byte {
 	if d.names == nil {
 		d.names, d.upTo = sha256.New(), 1
 	}
+	d.upTo = hashNames(d.names, t, d.upTo, nodes)
+	return d.names.Sum(nil)
+}
+
+// hashNames adds the names of nodes [from, nodes) and returns where to go on.
+func hashNames(sum hash.Hash, t *Table, from, nodes uint32) uint32 {
 	buf := make([]byte, 0, digestBuffer)
-	for ; d.upTo < nodes; d.upTo++ {
-		name := t.Name(ID(d.upTo))
+	for ; from < nodes; from++ {
+		name := t.Name(ID(from))
 		buf = binary.LittleEndian.AppendUint16(buf, uint16(len(name)))
 		buf = append(buf, name...)
 		if len(buf)+2+MaxBytes > cap(buf) {
-			d.names.Write(buf)
+			sum.Write(buf)
 			buf = buf[:0]
 		}
 	}
-	d.names.Write(buf)
-	return d.names.Sum(nil)
+	sum.Write(buf)
+	return from
 }

@@ -85,6 +85,11 @@ type chain struct {
 func (t *Table) create(name []byte) (ID, error) {
 	var c chain
 	t.plan(&c, name)
+	return t.grow(&c, name)
+}
+
+// grow makes the nodes of a chain that was planned and returns the last.
+func (t *Table) grow(c *chain, name []byte) (ID, error) {
 	nodes := c.count - c.depth + 1
 	if most := maxNodes(t.MaxTopics()); int(c.first)+nodes > most {
 		return Root, t.tooMany(name, "tree nodes", most)
@@ -94,8 +99,8 @@ func (t *Table) create(name []byte) (ID, error) {
 		return Root, t.tooMany(name, "bytes of names", len(t.names.dir)<<arenaChunkBits)
 	}
 	t.memory.Add(t.names.put(off, name) + t.rows.reserve(int(c.first)+nodes))
-	parts := t.fill(&c, uint32(off))
-	t.link(&c)
+	parts := t.fill(c, uint32(off))
+	t.link(c)
 	leaf := ID(int(c.first) + nodes - 1)
 	t.countTopic(leaf)
 	t.nodeCount.Store(uint32(leaf) + 1)
