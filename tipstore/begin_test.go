@@ -48,20 +48,35 @@ func TestBeginInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestHoleAfterBegin: what comes first may be later than was said.
-func TestHoleAfterBegin(t *testing.T) {
+// TestBeginAgain: what comes first may be later than was said, and a tip that holds messages may begin anew behind a hole.
+func TestBeginAgain(t *testing.T) {
 	w := newWriter(t, Options{ChunkBytes: minChunkBytes})
 	w.store.Begin(0)
 	w.wantBounds(1, 0)
-	w.first = 7
-	w.add("a/b", 10)
-	w.flush(1, 1)
-	w.publish()
-	w.wantBounds(7, 7)
+	w.store.Begin(5)
+	w.wantBounds(5, 4)
+	fill := func(first uint64, n int) {
+		w.first, w.model = first, nil
+		for range n {
+			w.add("a/b", 1000)
+			w.flush(1, 1)
+		}
+		w.publish()
+		w.wantBounds(first, first+uint64(n)-1)
+		r := w.newReader(first, "**")
+		if err := w.read(r, Limit{}); err != nil || r.view.Count == 0 || r.view.First != first {
+			t.Errorf("%v, %+v", err, r.view)
+		}
+		r.view.Release()
+	}
+	fill(7, 9)
+	w.store.Begin(20)
+	w.wantBounds(20, 19)
+	fill(20, 9)
 	defer func() {
 		if recover() == nil {
-			t.Error("a tip that has messages began again")
+			t.Error("a tip went back")
 		}
 	}()
-	w.store.Begin(9)
+	w.store.Begin(28)
 }
