@@ -28,6 +28,8 @@ var floors = map[string]int{
 	"subtree/plan":         15,
 	"subtree/plan/cluster": 12,
 
+	"jepsen/check": 12,
+
 	"internal/wire":   11,
 	"internal/record": 10,
 	"internal/topic":  10,
@@ -40,6 +42,7 @@ var floors = map[string]int{
 	"internal/units":    1,
 	"internal/vfs":      1,
 	"internal/lint":     1,
+	"jepsen/history":    1,
 	"configs":           1,
 }
 

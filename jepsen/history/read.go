@@ -25,7 +25,8 @@ type Read struct {
 	Lin     bool          `json:"lin,omitempty"`   // linearizable
 	Invoke  time.Duration `json:"at"`
 	Return  time.Duration `json:"ret"`
-	// Outcome OK: Found is the answer, and none of it is an answer too. Refused or Unknown: the read says nothing.
+	// Outcome OK: Found is the answer. None of it is one too for ReadLast (the topic has no message) and ReadEach; a ReadAt that
+	// found nothing is Refused. Refused or Unknown: the read says nothing.
 	Outcome  Outcome `json:"o"`
 	Code     string  `json:"code,omitempty"`
 	Found    []Found `json:"found,omitempty"`
