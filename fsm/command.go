@@ -141,10 +141,15 @@ func (m *Machine) configure(body []byte, r *Result) {
 	default:
 		r.Detail++
 		c.Version = r.Detail
-		m.config.Store(&c)
-		m.table.SetMaxTopics(int(c.MaxTopics))
-		m.producers.max = int(c.MaxProducers)
+		m.putConfig(&c)
 	}
+}
+
+// putConfig puts a configuration in force.
+func (m *Machine) putConfig(c *StreamConfig) {
+	m.config.Store(c)
+	m.table.SetMaxTopics(int(c.MaxTopics))
+	m.producers.max = int(c.MaxProducers)
 }
 
 // decodeConfig reads the body of a config entry; what it leaves open is as in old.

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 
@@ -31,15 +32,19 @@ type Digest struct {
 
 // Digest of now; Apply's goroutine only. It reads the names of all topics and all producers: a part of a second at a million.
 func (m *Machine) Digest() Digest {
-	topics := m.table.Digest()
-	c := m.config.Load()
-	return Digest{Index: m.index, Seq: m.seq, Time: m.time, Parts: map[string]string{
-		"stream":    hexSum(m.stored.Sum64()),
+	w, g := &m.windows, &m.generations
+	return digestOf(m.index, m.seq, m.time, &m.stored, m.table.Digest(), m.producers.digest(), m.config.Load(),
+		windowsState{w.sealed, w.open, w.sum}.digest(), plansState{sum: g.sum}.digest())
+}
+
+func digestOf(index, seq uint64, time int64, stored *xxhash.Digest, topics [sha256.Size]byte, producers string, c *StreamConfig, windows, plans string) Digest {
+	return Digest{Index: index, Seq: seq, Time: time, Parts: map[string]string{
+		"stream":    hexSum(stored.Sum64()),
 		"topics":    hex.EncodeToString(topics[:]),
-		"producers": m.producers.digest(),
+		"producers": producers,
 		"config":    hexSum(xxhash.Sum64(ConfigBody(*c))),
-		"windows":   m.windows.digest(),
-		"plans":     m.generations.digest(),
+		"windows":   windows,
+		"plans":     plans,
 	}}
 }
 
@@ -66,19 +71,49 @@ func (c *checkpoints) add(id uint64, d Digest) {
 	c.mu.kept = append(c.mu.kept, checkpoint{id: id, digest: d})
 }
 
-// digest adds up a hash per producer, which gives the same whatever the order of the map.
-func (t *producers) digest() string {
-	var sum uint64
-	var buf []byte
-	for id, p := range t.byID {
-		buf = p.appendTo(buf[:0], id)
-		sum += xxhash.Sum64(buf)
-	}
-	buf = binary.LittleEndian.AppendUint64(buf[:0], sum)
-	buf = binary.LittleEndian.AppendUint64(buf, uint64(len(t.byID)))
-	buf = binary.LittleEndian.AppendUint32(buf, t.floor)
+// producersSum adds up a hash per producer, which gives the same whatever their order.
+type producersSum struct {
+	sum, count uint64
+	buf        []byte
+}
+
+func (s *producersSum) add(id record.ProducerID, p *producer) {
+	s.buf = p.appendTo(s.buf[:0], id)
+	s.sum += xxhash.Sum64(s.buf)
+	s.count++
+}
+
+func (s *producersSum) digest(floor uint32) string {
+	buf := binary.LittleEndian.AppendUint64(s.buf[:0], s.sum)
+	buf = binary.LittleEndian.AppendUint64(buf, s.count)
+	buf = binary.LittleEndian.AppendUint32(buf, floor)
 	return hexSum(xxhash.Sum64(buf))
 }
+
+func (t *producers) digest() string {
+	var sum producersSum
+	for id, p := range t.byID {
+		sum.add(id, p)
+	}
+	return sum.digest(t.floor)
+}
+
+func (s *producersState) digest() string {
+	var sum producersSum
+	for i := range s.list {
+		sum.add(s.list[i].id, &s.list[i].producer)
+	}
+	return sum.digest(s.floor)
+}
+
+// digest covers all windows ever sealed, which of them are retained, and the open one.
+func (s windowsState) digest() string {
+	_, _ = s.sum.Write(binary.LittleEndian.AppendUint64(s.open.appendTo(nil), oldest(s.sealed))) // of a copy: the running hash goes on
+	return hexSum(s.sum.Sum64())
+}
+
+// digest covers every plan ever applied, which decides with the retained windows what is in force.
+func (s plansState) digest() string { return hexSum(s.sum.Sum64()) }
 
 // appendTo writes all that is remembered of a producer, for the digest only.
 func (p *producer) appendTo(b []byte, id record.ProducerID) []byte {

@@ -188,6 +188,3 @@ func (m *Machine) plansValid(plans []PartitionPlan) bool {
 	}
 	return true
 }
-
-// digest covers every plan ever applied, which decides what is in force.
-func (s *generations) digest() string { return hexSum(s.sum.Sum64()) }

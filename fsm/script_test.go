@@ -244,16 +244,16 @@ func (s *script) state() string {
 	return b.String()
 }
 
-type namedProducer struct {
+type letteredProducer struct {
 	*producer
 	name byte
 }
 
-func sortedProducers(m *Machine) (list []namedProducer) {
+func sortedProducers(m *Machine) (list []letteredProducer) {
 	for id, p := range m.producers.byID {
-		list = append(list, namedProducer{p, id[len("producer ")]})
+		list = append(list, letteredProducer{p, id[len("producer ")]})
 	}
-	slices.SortFunc(list, func(a, b namedProducer) int { return int(a.name) - int(b.name) })
+	slices.SortFunc(list, func(a, b letteredProducer) int { return int(a.name) - int(b.name) })
 	return list
 }
 

@@ -83,11 +83,13 @@ func (w *windows) show() {
 }
 
 // oldest is the number of the oldest window that is retained, or the first number if none was sealed.
-func (w *windows) oldest() uint64 {
-	if len(w.sealed) == 0 {
+func (w *windows) oldest() uint64 { return oldest(w.sealed) }
+
+func oldest(sealed []Window) uint64 {
+	if len(sealed) == 0 {
 		return 1
 	}
-	return w.sealed[0].Number
+	return sealed[0].Number
 }
 
 // newest is the number of the last window that was sealed, 0 if there was none.
@@ -114,13 +116,6 @@ func (w *Window) appendTo(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	return b
-}
-
-// digest covers all windows ever sealed, which of them are retained, and the open one.
-func (w *windows) digest() string {
-	sum := w.sum // a copy: the running hash goes on
-	_, _ = sum.Write(binary.LittleEndian.AppendUint64(w.open.appendTo(nil), w.oldest()))
-	return hexSum(sum.Sum64())
 }
 
 // Windows are the sealed windows that are retained, oldest first; Window.Number says which. The slice is shared and must not be
