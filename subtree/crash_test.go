@@ -53,7 +53,9 @@ func mergeAll(st *Store, s *stream) error {
 	return st.Rewrite(context.Background(), Generation{Number: 2, FirstWindow: 1, LastWindow: 3, Plans: s.plans(2)}, nil)
 }
 
-func crashCases() []crashCase {
+func crashCases(t *testing.T, s *stream) []crashCase {
+	peer := peerOf(t, s, 3)
+	t.Cleanup(func() { _ = peer.Close() })
 	two := func(t *testing.T, st *Store, s *stream) {
 		for i := range 2 {
 			mustSeal(t, st, s, s.window(i+1, s.cuts[i]))
@@ -72,7 +74,23 @@ func crashCases() []crashCase {
 				t.Fatal(err)
 			}
 		}, mergeAll, []string{"g-1.cnts", "w-3.cnts"}, []string{"g-2.cnts"}},
+		{"drop", two, func(st *Store, _ *stream) error { return st.Drop(1) }, []string{"w-1.cnts", "w-2.cnts"}, []string{"w-2.cnts"}},
+		{"drop all", two, func(st *Store, _ *stream) error { return st.Drop(7) }, []string{"w-1.cnts", "w-2.cnts"}, nil},
+		{"receive and install", two, func(st *Store, s *stream) error { return takeOver(st, peer, 0) },
+			[]string{"w-1.cnts", "w-2.cnts"}, []string{"g-1.cnts", "w-3.cnts"}},
+		{"install beyond a gap", func(t *testing.T, st *Store, s *stream) {
+			mustSeal(t, st, s, s.window(1, s.cuts[0]))
+		}, func(st *Store, s *stream) error { return takeOver(st, peer, 1) }, []string{"w-1.cnts"}, []string{"w-3.cnts"}},
 	}
+}
+
+// takeOver receives and installs the files of a peer from one on.
+func takeOver(st, peer *Store, from int) error {
+	list := peer.Files()[from:]
+	if err := fetch(st, peer, list); err != nil {
+		return err
+	}
+	return st.Install(list)
 }
 
 func crashStream(t *testing.T) *stream {
@@ -88,7 +106,7 @@ func crashStream(t *testing.T) *stream {
 // TestCrashAtEveryStep cuts the power at each change that an operation makes to the disk, and looks at what could be left.
 func TestCrashAtEveryStep(t *testing.T) {
 	s := crashStream(t)
-	for _, c := range crashCases() {
+	for _, c := range crashCases(t, s) {
 		t.Run(c.name, func(t *testing.T) {
 			for steps, done := 0, false; !done; steps++ {
 				fs := vfs.NewMem()
@@ -150,20 +168,18 @@ func fileNames(st *Store) string {
 }
 
 // checkWhole reads everything, compares each file's hash, and looks for files that nobody names.
-func checkWhole(t *testing.T, st *Store, fs *vfs.Mem, s *stream, when string) {
+func checkWhole(t *testing.T, st *Store, fs *vfs.Mem, s *stream, when string, others ...string) {
 	t.Helper()
 	if d := st.Damaged(); len(d) > 0 {
 		t.Fatalf("%s: %v", when, d[0])
 	}
-	_, last := st.Bounds()
-	got, err := readAll(st, everything(), 1, noLimit)
-	if err == nil {
-		err = same(got, s.want(everything(), 1, last))
-	}
-	if err != nil {
+	if err := checkAll(st, s); err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
 	names := map[string]bool{manifestName: true}
+	for _, name := range others {
+		names[name] = true
+	}
 	for _, m := range st.Files() {
 		names[m.Name()] = true
 		b, err := fs.Bytes(filepath.Join("history", m.Name()))
@@ -185,7 +201,7 @@ func checkWhole(t *testing.T, st *Store, fs *vfs.Mem, s *stream, when string) {
 // TestFailingSteps makes one step fail, as a full disk does: history is as before, and the operation works when repeated.
 func TestFailingSteps(t *testing.T) {
 	s := crashStream(t)
-	for _, c := range crashCases()[1:] {
+	for _, c := range crashCases(t, s)[1:] {
 		t.Run(c.name, func(t *testing.T) {
 			for step, done := 1, false; !done; step++ {
 				fs := vfs.NewMem()
@@ -211,9 +227,7 @@ func TestFailingSteps(t *testing.T) {
 				if files := fileNames(st); files != strings.Join(want, " ") {
 					t.Fatalf("step %d failed (%v): history holds %q", step, err, files)
 				}
-				got, rerr := readAll(st, everything(), 1, noLimit)
-				_, last := st.Bounds()
-				if rerr = errors.Join(rerr, same(got, s.want(everything(), 1, last))); rerr != nil {
+				if rerr := checkAll(st, s); rerr != nil {
 					t.Fatalf("step %d failed: %v", step, rerr)
 				}
 				checkAfterCrash(t, c, s, fs.Crash(nil), err == nil, fmt.Sprintf("crash after failure of step %d", step))

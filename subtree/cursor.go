@@ -36,7 +36,7 @@ type Cursor struct {
 func (s *Store) NewCursor(m *topic.Matcher, next uint64) *Cursor {
 	next = max(next, 1)
 	c := &Cursor{s: s, m: m, scanned: next - 1, told: next - 1}
-	c.merge.reader = reader{op: "read", cache: s.cache}
+	c.merge.reader = reader{op: "read", cache: s.cache, total: &s.read}
 	c.merge.budget = s.o.CursorBytes
 	return c
 }
@@ -102,8 +102,13 @@ func (r *read) run() error {
 			return err
 		}
 		err = r.file(f, upTo)
+		left := c.s.hasLeft(f)
 		c.s.release(f)
 		if err != nil {
+			c.merge.reset()
+			if left {
+				continue // what was replaced may have been damaged: look into the new file
+			}
 			return err
 		}
 	}

@@ -178,7 +178,7 @@ func (d *dumper) manifest() {
 	d.field(8, "magic: %s", d.b[d.off:d.off+8])
 	d.u32("version")
 	files := d.u32("files")
-	d.u64("edition")
+	d.u64("edition", "oldest window", "oldest seq")
 	for range files {
 		d.u32("file: kind")
 		d.u32("max topic")

@@ -15,17 +15,21 @@ var (
 	ErrTableBehind = errors.New("the topic table is behind history")
 	// ErrNotFound says that no message answers a point read.
 	ErrNotFound = errors.New("no such message")
+	// ErrReceiving says that the same file is being received already.
+	ErrReceiving = errors.New("the file is being received already")
 	// ErrClosed says that the Store was closed.
 	ErrClosed = errors.New("history is closed")
 )
 
 // CorruptError says which file breaks which rule, and where. errors.Is(err, ErrCorrupt) holds.
 type CorruptError struct {
-	Op     string // "open", "read", "rewrite", "seal"
+	Op     string // "open", "read", "rewrite", "seal", "receive", "install", "scrub"
 	File   string // name within the folder
 	Offset int64  // in bytes from the file's beginning
 	Rule   string // what is wrong there
 	Err    error  // the system's error, if the bytes could not be read at all
+
+	of *file // nil: not known, or not a file of history
 }
 
 func (e *CorruptError) Error() string {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 
@@ -27,8 +28,7 @@ type file struct {
 	// Guarded by s.mu. While refs > 0 the file is not in the idle list, its handle stays open and the file on disk.
 	refs    int
 	idle    *list.Element // nil: not in the list
-	retired bool          // no longer in the manifest
-	remove  bool          // with retired: the file is to be removed when refs is 0
+	retired bool          // no longer in the manifest; removed when refs is 0, unless another file has its name
 }
 
 func newFile(s *Store, m Meta) *file { return &file{s: s, name: m.Name(), meta: m} }
@@ -36,7 +36,7 @@ func newFile(s *Store, m Meta) *file { return &file{s: s, name: m.Name(), meta: 
 func (f *file) path() string { return filepath.Join(f.s.dir, f.name) }
 
 func (f *file) corrupt(op string, at int64, rule string, err error) *CorruptError {
-	return &CorruptError{Op: op, File: f.name, Offset: at, Rule: rule, Err: err}
+	return &CorruptError{Op: op, File: f.name, Offset: at, Rule: rule, Err: err, of: f}
 }
 
 // checkPresence looks for the file and its size.
@@ -88,20 +88,12 @@ func (f *file) readFooter(h vfs.File) (*footer, *CorruptError) {
 	if err := f.checkSize(h); err != nil {
 		return nil, err
 	}
-	b, err := f.read(h, 0, headerSize)
-	if err != nil {
+	if err := f.checkHeader("open", h); err != nil {
 		return nil, err
 	}
-	m, fault := decodeHeader(b)
-	if fault != nil {
-		return nil, f.corrupt("open", fault.at, fault.rule, nil)
-	}
-	if m.Kind != f.meta.Kind || m.Number != f.meta.Number || m.FirstWindow != f.meta.FirstWindow || m.LastWindow != f.meta.LastWindow ||
-		m.FirstSeq != f.meta.FirstSeq || m.LastSeq != f.meta.LastSeq {
-		return nil, f.corrupt("open", 12, "the header names another file than the manifest", nil)
-	}
 	tailAt := f.meta.Size - tailSize
-	if b, err = f.read(h, tailAt, tailSize); err != nil {
+	b, err := f.read(h, tailAt, tailSize)
+	if err != nil {
 		return nil, err
 	}
 	t, fault := decodeTail(b, f.meta.Size)
@@ -125,6 +117,24 @@ func (f *file) readFooter(h vfs.File) (*footer, *CorruptError) {
 		return nil, f.corrupt("open", int64(t.offset), "the footer's figures are not the manifest's", nil)
 	}
 	return foot, nil
+}
+
+// checkHeader checks a header, and that it is the one that is meant.
+func (f *file) checkHeader(op string, h vfs.File) *CorruptError {
+	b, err := f.read(h, 0, headerSize)
+	if err != nil {
+		err.Op = op
+		return err
+	}
+	m, fault := decodeHeader(b)
+	if fault != nil {
+		return f.corrupt(op, fault.at, fault.rule, nil)
+	}
+	if m.Kind != f.meta.Kind || m.Number != f.meta.Number || m.FirstWindow != f.meta.FirstWindow || m.LastWindow != f.meta.LastWindow ||
+		m.FirstSeq != f.meta.FirstSeq || m.LastSeq != f.meta.LastSeq {
+		return f.corrupt(op, 12, "the header names another file than the manifest", nil)
+	}
+	return nil
 }
 
 // read reads exactly size bytes.
@@ -156,14 +166,19 @@ func (f *file) closeHandle() error {
 
 // acquireAt returns the file that holds a seq, open and with a reference that release gives back; nil if there is none.
 func (s *Store) acquireAt(seq uint64) (*file, error) {
-	s.mu.Lock()
-	files := s.mu.files
-	i := sort.Search(len(files), func(i int) bool { return files[i].meta.LastSeq >= seq })
-	if i == len(files) || files[i].meta.FirstSeq > seq {
-		s.mu.Unlock()
-		return nil, nil
+	for {
+		s.mu.Lock()
+		files := s.mu.files
+		i := sort.Search(len(files), func(i int) bool { return files[i].meta.LastSeq >= seq })
+		if i == len(files) || files[i].meta.FirstSeq > seq {
+			s.mu.Unlock()
+			return nil, nil
+		}
+		f, err := s.acquireLocked(files[i])
+		if f != nil || err != nil {
+			return f, err
+		}
 	}
-	return s.acquireLocked(files[i])
 }
 
 // acquire takes a reference on a file if it is in the manifest still; nil if not.
@@ -176,7 +191,14 @@ func (s *Store) acquire(f *file) (*file, error) {
 	return s.acquireLocked(f)
 }
 
-// acquireLocked unlocks mu.
+// hasLeft tells whether a file is no longer in the manifest.
+func (s *Store) hasLeft(f *file) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.retired
+}
+
+// acquireLocked unlocks mu. It returns nil if the file cannot be opened because it has left the manifest meanwhile.
 func (s *Store) acquireLocked(f *file) (*file, error) {
 	if s.mu.closed {
 		s.mu.Unlock()
@@ -186,7 +208,11 @@ func (s *Store) acquireLocked(f *file) (*file, error) {
 	s.unidle(f)
 	s.mu.Unlock()
 	if err := f.open(); err != nil {
+		left := s.hasLeft(f)
 		s.release(f)
+		if left {
+			return nil, nil
+		}
 		return nil, s.noteDamage(err)
 	}
 	return f, nil
@@ -222,23 +248,34 @@ func (s *Store) unidle(f *file) {
 	}
 }
 
-// retire is called when a file has left the manifest.
-func (s *Store) retire(f *file, remove bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.retired, f.remove = true, remove
-	delete(s.mu.damaged, f.name)
+// retire is called when a file has left the manifest; mu is held.
+func (s *Store) retire(f *file) {
+	f.retired = true
 	s.unidle(f)
 	if f.refs == 0 {
 		s.dispose(f)
 	}
 }
 
-// dispose closes a retired file and removes it from the disk. If that fails the next Open removes it.
+// dispose closes a retired file and removes it from the disk; mu is held. If that fails the next Open removes it.
 func (s *Store) dispose(f *file) {
 	_ = f.closeHandle()
 	s.cache.drop(f)
-	if f.remove {
+	if !s.isTaken(f.name) {
 		_ = s.fs.Remove(f.path())
 	}
+}
+
+// isTaken tells whether a name belongs to a file of the manifest or to one on its way there; mu is held.
+func (s *Store) isTaken(name string) bool {
+	named := func(f *file) bool { return f.name == name }
+	if slices.ContainsFunc(s.mu.files, named) || slices.ContainsFunc(s.mu.arriving, named) {
+		return true
+	}
+	for _, r := range s.mu.received {
+		if r.placed == name {
+			return true
+		}
+	}
+	return false
 }

@@ -54,7 +54,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		again := m.encode()
 		// Reserved bytes are left out: a later version may use them.
-		if len(again) != len(b) {
+		if le.Uint32(b[8:]) == manifestVersion && len(again) != len(b) {
 			t.Fatalf("%d bytes encode to %d", len(b), len(again))
 		}
 		if n, fault := decodeManifest(again); fault != nil || len(n.files) != len(m.files) {

@@ -13,11 +13,15 @@ import (
 // the old one, folder synced. The rename is the commit point.
 //
 //	 0 u64 magic     "CNTSMANI"
-//	 8 u32 version   1
+//	 8 u32 version   2
 //	12 u32 files     N
 //	16 u64 edition   1, 2, ... with each write
-//	24 rows          N of 136 bytes, in seq order, adjacent
+//	24 u64 window    the oldest of history: the first file's; if there is none, the next to come after those dropped
+//	32 u64 seq       the same of seqs
+//	40 rows          N of 136 bytes, in seq order, adjacent
 //	.. u32 crc       CRC-32C of all before
+//
+// Version 1, which is still read, had no window and no seq.
 //
 // Row:
 //
@@ -38,21 +42,31 @@ import (
 //	120 [16]byte        reserved, 0
 const (
 	manifestMagic    = "CNTSMANI"
-	manifestHeadSize = 24
+	manifestVersion  = 2
+	manifestHeadSize = 40
 	manifestRowSize  = 136
 )
 
 type manifest struct {
 	edition uint64
+	base    base
 	files   []Meta
 }
+
+// base is where history begins, also when it holds nothing.
+type base struct{ window, seq uint64 }
+
+// baseOf is the base of files, of which there is one at least.
+func baseOf(files []*file) base { return base{files[0].meta.FirstWindow, files[0].meta.FirstSeq} }
 
 func (m *manifest) encode() []byte {
 	b := make([]byte, 0, manifestHeadSize+len(m.files)*manifestRowSize+4)
 	b = append(b, manifestMagic...)
-	b = le.AppendUint32(b, version)
+	b = le.AppendUint32(b, manifestVersion)
 	b = le.AppendUint32(b, uint32(len(m.files)))
 	b = le.AppendUint64(b, m.edition)
+	b = le.AppendUint64(b, m.base.window)
+	b = le.AppendUint64(b, m.base.seq)
 	for i := range m.files {
 		b = m.files[i].append(b)
 	}
@@ -75,34 +89,71 @@ func (m *Meta) append(b []byte) []byte {
 }
 
 func decodeManifest(b []byte) (*manifest, *fault) {
+	const oldHeadSize = 24 // version 1
 	switch {
-	case len(b) < manifestHeadSize+4:
+	case len(b) < oldHeadSize+4:
 		return nil, &fault{int64(len(b)), "the manifest is cut"}
 	case string(b[:8]) != manifestMagic:
 		return nil, &fault{0, "not a manifest: wrong magic"}
-	case le.Uint32(b[8:]) != version:
+	case le.Uint32(b[8:]) < 1 || le.Uint32(b[8:]) > manifestVersion:
 		return nil, &fault{8, "unknown version: written by a newer program"}
 	}
-	end := len(b) - 4
+	end, head := len(b)-4, manifestHeadSize
 	if le.Uint32(b[end:]) != checksum(b[:end]) {
 		return nil, &fault{int64(end), "wrong checksum of the manifest"}
 	}
+	if le.Uint32(b[8:]) == 1 {
+		head = oldHeadSize
+	}
 	n := uint64(le.Uint32(b[12:]))
-	if uint64(end) != manifestHeadSize+n*manifestRowSize {
+	if uint64(end) != uint64(head)+n*manifestRowSize {
 		return nil, &fault{12, "the manifest's count does not fit its size"}
 	}
 	m := &manifest{edition: le.Uint64(b[16:]), files: make([]Meta, n)}
-	for i := range m.files {
-		at := manifestHeadSize + i*manifestRowSize
-		m.files[i] = decodeMeta(b[at:])
-		if rule := m.files[i].validate(); rule != "" {
-			return nil, &fault{int64(at), rule}
-		}
-		if i > 0 && (m.files[i].FirstSeq != m.files[i-1].LastSeq+1 || m.files[i].FirstWindow != m.files[i-1].LastWindow+1) {
-			return nil, &fault{int64(at), "a file does not follow on the one before"}
-		}
+	if fault := m.decodeRows(b[head:end], head); fault != nil {
+		return nil, fault
+	}
+	if fault := m.decodeBase(b[oldHeadSize:head]); fault != nil {
+		return nil, fault
 	}
 	return m, nil
+}
+
+// decodeBase checks where history begins against the files; without bytes, in version 1, it is theirs.
+func (m *manifest) decodeBase(b []byte) *fault {
+	first := base{1, 1}
+	if len(m.files) > 0 {
+		first = base{m.files[0].FirstWindow, m.files[0].FirstSeq}
+	}
+	m.base = first
+	if len(b) == 0 {
+		return nil
+	}
+	m.base = base{le.Uint64(b), le.Uint64(b[8:])}
+	if m.base.window == 0 || m.base.seq == 0 || len(m.files) > 0 && m.base != first {
+		return &fault{24, "history does not begin where the first file does"}
+	}
+	return nil
+}
+
+// decodeRows fills in the files; head is where the rows stand.
+func (m *manifest) decodeRows(b []byte, head int) *fault {
+	for i := range m.files {
+		at := head + i*manifestRowSize
+		m.files[i] = decodeMeta(b[i*manifestRowSize:])
+		if rule := m.files[i].validate(); rule != "" {
+			return &fault{int64(at), rule}
+		}
+		if i > 0 && !m.files[i].follows(&m.files[i-1]) {
+			return &fault{int64(at), "a file does not follow on the one before"}
+		}
+	}
+	return nil
+}
+
+// follows tells whether the file begins where another ends.
+func (m *Meta) follows(before *Meta) bool {
+	return m.FirstSeq == before.LastSeq+1 && m.FirstWindow == before.LastWindow+1
 }
 
 func decodeMeta(b []byte) Meta {
@@ -159,14 +210,13 @@ func readWhole(fsys vfs.FS, path string) ([]byte, error) {
 	return b, err
 }
 
-// writeManifest makes a manifest the folder's.
-func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
-	path := filepath.Join(dir, manifestName)
+// writeTemp writes a file under its temporary name and makes its bytes durable.
+func writeTemp(fsys vfs.FS, path string, b []byte) error {
 	f, err := fsys.Create(path + tempSuffix)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(m.encode())
+	_, err = f.Write(b)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -175,9 +225,8 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	}
 	if err != nil {
 		_ = fsys.Remove(path + tempSuffix)
-		return err
 	}
-	return publish(fsys, dir, path)
+	return err
 }
 
 // publish gives a file, written under its temporary name and synced, its name, and makes that durable.

@@ -46,6 +46,22 @@ func (m *Meta) Messages() uint64 { return m.LastSeq - m.FirstSeq + 1 }
 // Name is the file's name within the folder: w-<number>.cnts or g-<number>.cnts.
 func (m *Meta) Name() string { return fileName(m.Kind, m.Number) }
 
+// MarshalBinary is the file's row of the manifest, for other nodes.
+func (m *Meta) MarshalBinary() ([]byte, error) { return m.append(nil), nil }
+
+// UnmarshalBinary reads a row that MarshalBinary made, and checks it.
+func (m *Meta) UnmarshalBinary(b []byte) error {
+	if len(b) != manifestRowSize {
+		return fmt.Errorf("subtree: a file's description has %d bytes, want %d: %w", len(b), manifestRowSize, ErrCorrupt)
+	}
+	x := decodeMeta(b)
+	if rule := x.validate(); rule != "" {
+		return fmt.Errorf("subtree: a file's description: %s: %w", rule, ErrCorrupt)
+	}
+	*m = x
+	return nil
+}
+
 func fileName(k Kind, number uint64) string {
 	if k == KindGeneration {
 		return fmt.Sprintf("g-%d%s", number, fileSuffix)

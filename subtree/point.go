@@ -29,7 +29,7 @@ func (s *Store) MessageAt(seq uint64) (record.Record, error) {
 		return nil, &GoneError{Wanted: seq, Oldest: first}
 	}
 	defer s.release(f)
-	p := pointReader{reader: reader{op: "read", cache: s.cache}, f: f}
+	p := pointReader{reader: reader{op: "read", cache: s.cache, total: &s.read}, f: f}
 	for i := range f.foot.sections {
 		rec, err := p.find(&f.foot.sections[i], seq)
 		if rec != nil || err != nil {
@@ -118,7 +118,7 @@ func (s *Store) lastIn(id topic.ID, upTo uint64) (rec record.Record, before uint
 	if part == nil || f.meta.MaxTopic < id {
 		return nil, before, nil
 	}
-	p := pointReader{reader: reader{op: "read", cache: s.cache}, f: f}
+	p := pointReader{reader: reader{op: "read", cache: s.cache, total: &s.read}, f: f}
 	var sec *section
 	var runs []uint32 // first and last block of each run
 	err = p.eachOf(f, part, []topic.ID{id}, func(e entry) {

@@ -1,6 +1,8 @@
 package subtree
 
 import (
+	"sync/atomic"
+
 	"github.com/cantus-bus/cantus/internal/topic"
 )
 
@@ -19,8 +21,28 @@ type ReadStats struct {
 type reader struct {
 	op    string
 	cache *cache
+	total *readCounts // nil: not a reader's read
 	stats ReadStats
 	buf   []byte // stored bytes
+}
+
+// readCounts sum up what all readers of a Store have read.
+type readCounts struct{ stored, decoded atomic.Uint64 }
+
+// ReadStats are the bytes that readers made the Store read from its files since Open, and those of the records decompressed
+// from them. Sealing, rewriting, scrubbing and Held files do not count.
+func (s *Store) ReadStats() (diskBytes, recordBytes uint64) {
+	return s.read.stored.Load(), s.read.decoded.Load()
+}
+
+// count notes bytes that were read, and decoded.
+func (r *reader) count(stored, decoded uint64) {
+	r.stats.StoredBytes += stored
+	r.stats.DecodedBytes += decoded
+	if r.total != nil {
+		r.total.stored.Add(stored)
+		r.total.decoded.Add(decoded)
+	}
 }
 
 func (r *reader) corrupt(f *file, at uint64, fault *fault) *CorruptError {
@@ -33,7 +55,7 @@ func (r *reader) bytes(f *file, at uint64, size int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.stats.StoredBytes += uint64(size)
+	r.count(uint64(size), 0)
 	return b, nil
 }
 
@@ -97,8 +119,7 @@ func (r *reader) block(f *file, row *blockRow, raw []byte, again bool) ([]byte, 
 	}
 	raw = raw[:row.raw]
 	r.stats.Blocks++
-	r.stats.StoredBytes += uint64(row.stored)
-	r.stats.DecodedBytes += uint64(row.raw)
+	r.count(uint64(row.stored), uint64(row.raw))
 	fault := decodeBlock(raw, stored, row)
 	if fault == nil && !again {
 		fault = checkRecords(raw, row, f.foot.maxTopic)

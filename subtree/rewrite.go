@@ -2,6 +2,7 @@ package subtree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -20,19 +21,35 @@ const limitEvery = 256 << 10
 
 // Rewrite builds the generation's file from the files that now cover its windows and puts it in their place. Readers go on
 // beside it; the files replaced are removed when no read uses them. A generation that is there already, or that a later
-// one has replaced, is left alone. ErrOutOfOrder if its range is not sealed or does not cover whole files. After an error
-// history is as before. l may be nil.
+// one has replaced, is left alone, and so is one whose windows were all dropped. ErrOutOfOrder if its range is not sealed,
+// does not cover whole files, or was dropped in part. After an error history is as before. l may be nil.
 func (s *Store) Rewrite(ctx context.Context, g Generation, l Limiter) error {
 	s.rewriting.Lock()
 	defer s.rewriting.Unlock()
-	files, err := s.cover(g.FirstWindow, g.LastWindow)
-	if err == nil && !superseded(files, g) {
-		err = s.rewrite(ctx, g, files, l)
+	err := errReplaced
+	for errors.Is(err, errReplaced) { // each round needs another change of the files
+		if err = ctx.Err(); err == nil {
+			err = s.tryRewrite(ctx, g, l)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("subtree: rewrite windows %d to %d as generation %d: %w", g.FirstWindow, g.LastWindow, g.Number, err)
 	}
 	return nil
+}
+
+// errReplaced says that an Install or a Drop has changed the files of a rewrite.
+var errReplaced = errors.New("a file was replaced meanwhile")
+
+func (s *Store) tryRewrite(ctx context.Context, g Generation, l Limiter) error {
+	if first, _ := s.Windows(); g.FirstWindow > 0 && g.FirstWindow <= g.LastWindow && g.LastWindow < first {
+		return nil
+	}
+	files, err := s.cover(g.FirstWindow, g.LastWindow)
+	if err != nil || superseded(files, g) {
+		return err
+	}
+	return s.rewrite(ctx, g, files, l)
 }
 
 // superseded tells whether files are one generation, this or a later one.
@@ -84,10 +101,15 @@ func (s *Store) rewrite(ctx context.Context, g Generation, files []*file, l Limi
 	if meta, err = w.finish(); err != nil {
 		return err
 	}
-	return s.install(meta, path, func() (from, to int, err error) {
-		// Only seals have changed the list meanwhile: they add at its end, or put a mended file in a damaged one's place.
-		from = slices.IndexFunc(s.snapshot(), func(f *file) bool { return f.meta.FirstWindow == g.FirstWindow })
-		return from, from + len(files), nil
+	return s.enter(meta, func() (from, to int, err error) {
+		// Others may have changed the list. What holds the same windows and nothing else holds the same messages.
+		now := s.snapshot()
+		from = slices.IndexFunc(now, func(f *file) bool { return f.meta.FirstWindow == g.FirstWindow })
+		to = 1 + slices.IndexFunc(now, func(f *file) bool { return f.meta.LastWindow == g.LastWindow })
+		if from < 0 || to <= from || superseded(now[from:to], g) || now[from].meta.FirstSeq != meta.FirstSeq || now[to-1].meta.LastSeq != meta.LastSeq {
+			return 0, 0, errReplaced
+		}
+		return from, to, nil
 	})
 }
 
@@ -142,7 +164,7 @@ func (r *rewriter) hold() (held []*file, err error) {
 			return held, err
 		}
 		if g == nil {
-			return held, fmt.Errorf("%s was replaced meanwhile: %w", f.name, ErrOutOfOrder)
+			return held, fmt.Errorf("%s: %w", f.name, errReplaced)
 		}
 		held = append(held, g)
 	}

@@ -23,7 +23,7 @@ func (s *Store) Seal(w Window, next func() (run []byte, err error)) error {
 	defer s.sealing.Unlock()
 	at, err := s.placeOf(w)
 	if err == nil && at >= 0 {
-		err = s.seal(w, at, next)
+		err = s.seal(w, next)
 	}
 	if err != nil {
 		return fmt.Errorf("subtree: seal window %d: %w", w.Number, err)
@@ -33,7 +33,7 @@ func (s *Store) Seal(w Window, next func() (run []byte, err error)) error {
 
 // placeOf is where in the list of files the window belongs; -1: it is there.
 func (s *Store) placeOf(w Window) (int, error) {
-	files := s.snapshot()
+	files, oldest := s.extent()
 	first, last := s.Bounds()
 	for i, f := range files {
 		if w.Number < f.meta.FirstWindow || w.Number > f.meta.LastWindow {
@@ -51,8 +51,10 @@ func (s *Store) placeOf(w Window) (int, error) {
 	switch {
 	case w.Number == 0 || w.FirstSeq == 0 || w.LastSeq < w.FirstSeq:
 		return 0, fmt.Errorf("an empty range of seqs, %d to %d: %w", w.FirstSeq, w.LastSeq, ErrOutOfOrder)
-	case len(files) > 0 && w.Number < files[0].meta.FirstWindow:
+	case w.Number < oldest.window:
 		return -1, nil // sealed once, and no longer kept
+	case len(files) == 0 && (w.FirstSeq < oldest.seq || w.Number == oldest.window && w.FirstSeq != oldest.seq && oldest.window > 1):
+		return 0, fmt.Errorf("it begins at seq %d, history goes on with window %d at seq %d: %w", w.FirstSeq, oldest.window, oldest.seq, ErrOutOfOrder)
 	case len(files) > 0 && (w.Number != lastWindow+1 || w.FirstSeq != last+1):
 		return 0, fmt.Errorf("it begins at seq %d, history holds %d to %d and windows up to %d: %w", w.FirstSeq, first, last, lastWindow, ErrOutOfOrder)
 	}
@@ -65,7 +67,7 @@ func (s *Store) isDamaged(f *file) bool {
 	return s.mu.damaged[f.name] != nil
 }
 
-func (s *Store) seal(w Window, at int, next func() ([]byte, error)) error {
+func (s *Store) seal(w Window, next func() ([]byte, error)) error {
 	g := gather{w: w, table: s.table, chains: make(map[topic.PartitionID]*chain)}
 	if err := g.collect(next); err != nil {
 		return err
@@ -85,32 +87,20 @@ func (s *Store) seal(w Window, at int, next func() ([]byte, error)) error {
 	if meta, err = fw.finish(); err != nil {
 		return err
 	}
-	return s.install(meta, path, func() (from, to int, err error) {
+	return s.enter(meta, func() (from, to int, err error) {
+		// An Install may have changed the list meanwhile.
+		at, err := s.placeOf(w)
 		files := s.snapshot()
-		if at = slices.IndexFunc(files, func(f *file) bool { return f.name == meta.Name() }); at < 0 {
-			return len(files), len(files), nil
-		}
-		if files[at].meta != meta {
+		switch {
+		case err != nil || at < 0:
+			return -1, -1, err
+		case at == len(files):
+			return at, at, nil
+		case files[at].meta != meta:
 			return 0, 0, errors.New("the damaged file was made of other messages than these")
 		}
 		return at, at + 1, nil
 	})
-}
-
-// install gives a finished file its name and puts it into the manifest, in the place of the files that place names, which
-// is called when nobody else changes the list.
-func (s *Store) install(meta Meta, path string, place func() (from, to int, err error)) error {
-	s.publishing.Lock()
-	defer s.publishing.Unlock()
-	from, to, err := place()
-	if err != nil {
-		_ = s.fs.Remove(path + tempSuffix)
-		return err
-	}
-	if err := publish(s.fs, s.dir, path); err != nil {
-		return err
-	}
-	return s.replace(from, to, newFile(s, meta))
 }
 
 // gatherChunk is the size of the pieces in which a window's records are kept.

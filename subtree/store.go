@@ -16,7 +16,8 @@ import (
 // Store is the history of one stream: a folder of files and the manifest that names them. Every method may be called by
 // any goroutine between Open and Close. Seals and rewrites run one at a time each, beside each other and beside readers.
 //
-// Locks, in the order in which they are taken: sealing or rewriting, publishing, a file's opening, mu, the cache's.
+// Locks, in the order in which they are taken: sealing, rewriting or scrubbing, publishing, incoming, a file's opening, mu,
+// the cache's.
 type Store struct {
 	fs    vfs.FS
 	dir   string
@@ -29,16 +30,24 @@ type Store struct {
 
 	sealing   sync.Mutex // held by Seal
 	rewriting sync.Mutex // held by Rewrite
+	scrubbing sync.Mutex // held by Scrub
+	scrubbed  uint64     // last seq that the round of Scrub under way is done with; guarded by scrubbing
 	// publishing is held while the manifest changes. What mu.files holds changes only under both.
 	publishing sync.Mutex
-	edition    uint64 // at least that of the manifest on disk; guarded by publishing
+	edition    uint64     // at least that of the manifest on disk; guarded by publishing
+	incoming   sync.Mutex // held while the names in the folder of received files change
+	read       readCounts
 
 	mu struct {
 		sync.Mutex
-		files   []*file                  // in seq order, adjacent; the slice is replaced, never changed
-		idle    list.List                // of *file: open and without references, the one idle for longest in front
-		damaged map[string]*CorruptError // by file name
-		closed  bool
+		files    []*file                  // in seq order, adjacent; the slice is replaced, never changed
+		base     base                     // that of files, if there are any
+		arriving []*file                  // a commit gives them their names
+		idle     list.List                // of *file: open and without references, the one idle for longest in front
+		damaged  map[string]*CorruptError // by file name
+		received map[fileSum]*received    // whole, but not in the manifest
+		receive  map[fileSum]bool         // an Incoming is open
+		closed   bool
 	}
 }
 
@@ -50,6 +59,8 @@ func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes), spillLimit: spillMemory}
 	s.views.New = func() any { return new([]byte) }
 	s.mu.damaged = make(map[string]*CorruptError)
+	s.mu.received = make(map[fileSum]*received)
+	s.mu.receive = make(map[fileSum]bool)
 	if err := fs.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
 	}
@@ -63,13 +74,16 @@ func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
 	}
-	s.edition = m.edition
+	s.edition, s.mu.base = m.edition, m.base
 	for i := range m.files {
 		f := newFile(s, m.files[i])
 		if e := f.checkPresence(); e != nil {
 			s.mu.damaged[f.name] = e
 		}
 		s.mu.files = append(s.mu.files, f)
+	}
+	if err := s.findReceived(); err != nil {
+		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
 	}
 	return s, nil
 }
@@ -86,8 +100,12 @@ func (s *Store) firstManifest() (*manifest, error) {
 			return nil, &CorruptError{Op: "open", File: manifestName, Rule: "the manifest is missing, but there is " + name + ": put it back, or move the files away"}
 		}
 	}
-	m := &manifest{edition: 1}
-	return m, writeManifest(s.fs, s.dir, m)
+	m := &manifest{edition: 1, base: base{1, 1}}
+	path := filepath.Join(s.dir, manifestName)
+	if err := writeTemp(s.fs, path, m.encode()); err != nil {
+		return nil, err
+	}
+	return m, publish(s.fs, s.dir, path)
 }
 
 // removeLeftovers removes what an operation left that a crash ended: temporary files, and files that did not get into the
@@ -173,7 +191,8 @@ func (s *Store) noteDamage(err error) error {
 	var e *CorruptError
 	if errors.As(err, &e) {
 		s.mu.Lock()
-		if s.mu.damaged[e.File] == nil {
+		// What has left is not missed, and its name may be another file's by now.
+		if s.mu.damaged[e.File] == nil && (e.of == nil || !e.of.retired) {
 			s.mu.damaged[e.File] = e
 		}
 		s.mu.Unlock()
@@ -183,42 +202,25 @@ func (s *Store) noteDamage(err error) error {
 
 // Bounds are the oldest and the newest seq of history; last is first-1 if it is empty, (1, 0) in the beginning.
 func (s *Store) Bounds() (first, last uint64) {
-	files := s.snapshot()
+	files, b := s.extent()
 	if len(files) == 0 {
-		return 1, 0
+		return b.seq, b.seq - 1
 	}
-	return files[0].meta.FirstSeq, files[len(files)-1].meta.LastSeq
+	return b.seq, files[len(files)-1].meta.LastSeq
 }
 
-// Windows are the oldest and the newest window; (1, 0) if there is none.
+// Windows are the oldest and the newest window; last is first-1 if there is none, (1, 0) in the beginning.
 func (s *Store) Windows() (first, last uint64) {
-	files := s.snapshot()
+	files, b := s.extent()
 	if len(files) == 0 {
-		return 1, 0
+		return b.window, b.window - 1
 	}
-	return files[0].meta.FirstWindow, files[len(files)-1].meta.LastWindow
+	return b.window, files[len(files)-1].meta.LastWindow
 }
 
-// replace writes a manifest in which added stands in the place of the files [from, to), and makes it the Store's. The
-// files that leave are removed when nobody reads them.
-func (s *Store) replace(from, to int, added *file) error {
-	files := s.snapshot() // cannot change: publishing is held
-	next := make([]*file, 0, len(files)+1)
-	next = append(append(append(next, files[:from]...), added), files[to:]...)
-	m := manifest{edition: s.edition + 1}
-	for _, f := range next {
-		m.files = append(m.files, f.meta)
-	}
-	// If the rename happened but the folder's sync failed, the disk may say either. A later write must differ from both.
-	s.edition++
-	if err := writeManifest(s.fs, s.dir, &m); err != nil {
-		return err
-	}
+// extent is the files of now and where they begin.
+func (s *Store) extent() ([]*file, base) {
 	s.mu.Lock()
-	s.mu.files = next
-	s.mu.Unlock()
-	for _, f := range files[from:to] {
-		s.retire(f, f.name != added.name)
-	}
-	return nil
+	defer s.mu.Unlock()
+	return s.mu.files, s.mu.base
 }

@@ -2,6 +2,7 @@ package subtree
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -32,6 +33,9 @@ func (s *Store) Volumes(firstWindow, lastWindow uint64, fn func(partition topic.
 			s.release(f)
 		}
 	}()
+	if errors.Is(err, errReplaced) {
+		err = fmt.Errorf("subtree: volumes of windows %d to %d: %w: %w", firstWindow, lastWindow, err, ErrOutOfOrder)
+	}
 	if err != nil {
 		return err
 	}
