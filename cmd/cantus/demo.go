@@ -17,7 +17,7 @@ func (a *app) demoCmd() *cobra.Command {
 		Use:   "demo",
 		Short: "Watch three nodes keep a real stream and lose their leader without losing a message",
 		Long: `Start a cluster of processes on loopback, replay a real stream into it, read parts of it from a follower, kill the
-leader midway, bring it back, and read everything from every node. Every message that any reader gets is checked. Exit
+leader midway, bring it back, and read everything from every node, most of it from disk. Every message that any reader gets is checked. Exit
 code 1 if anything was lost, repeated, out of order or foreign. Nothing is left behind unless --data is given.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +40,7 @@ code 1 if anything was lost, repeated, out of order or foreign. Nothing is left 
 	f := cmd.Flags()
 	f.IntVar(&o.Nodes, "nodes", 3, "nodes to start")
 	f.StringVar(&o.Dir, "data", "", "new folder for configurations, logs and data, kept afterwards; empty: a temporary one, removed")
-	f.DurationVar(&o.For, "for", 20*time.Second, "how long to publish")
+	f.DurationVar(&o.For, "for", 20*time.Second, "about how long it may take; most of it is publishing")
 	bound(f, "nodes", &o.Nodes, 1, 9)
 	bound(f, "for", &o.For, time.Second, mostTime)
 	return cmd
@@ -57,6 +57,8 @@ func (a *app) printDemo(r *demo.Result) error {
 			[2]string{"published", fmt.Sprintf("%d, %d acknowledged, %s", r.Published, r.Acked, units.Rate(r.PublishPerS))},
 			[2]string{"failover", fmt.Sprintf("%s, %d election", units.Millis(msDuration(r.FailoverMS)), r.Elections)},
 			[2]string{"read and checked", fmt.Sprintf("%d of parts from a follower, %d of everything from all nodes", r.SubsetMessages, r.FullMessages)},
+			[2]string{"from disk", fmt.Sprintf("%d of these messages, out of %d files (%s) of %d windows, split into %d stores", r.FromHistory, r.HistoryFiles,
+				units.Size(r.HistoryBytes), r.Windows, r.Stores)},
 			[2]string{"lost", fmt.Sprint(r.Lost)},
 			[2]string{"duplicated", fmt.Sprint(r.Duplicated)},
 			[2]string{"out of order", fmt.Sprint(r.OutOfOrder)},

@@ -23,13 +23,16 @@ func demoEnv(t *testing.T) (tmp string) {
 func TestDemo(t *testing.T) {
 	tmp := demoEnv(t)
 	t.Setenv("CANTUS_LISTEN_CLIENT", "127.0.0.1:1") // must not reach the nodes
-	r := cantus(t, nil, "demo", "--for", "2s", "--json")
+	r := cantus(t, nil, "demo", "--for", "6s", "--json")
 	got := decode[demo.Result](t, must(t, r))
 	if got.Nodes != 3 || got.Faults.Any() || got.Acked == 0 || got.Acked != got.Published || got.FailoverMS <= 0 || !got.ReplicasEqual {
 		t.Errorf("%+v", got)
 	}
 	if got.SubsetMessages == 0 || got.FullMessages != 3*got.Acked {
 		t.Errorf("read %d of parts, %d of everything; published %d", got.SubsetMessages, got.FullMessages, got.Acked)
+	}
+	if got.FromHistory == 0 || got.HistoryFiles == 0 || got.HistoryBytes == 0 || got.Windows == 0 || got.Stores == 0 {
+		t.Errorf("nothing of it is history: %+v", got)
 	}
 	if !strings.Contains(r.err, "killing the leader") {
 		t.Errorf("the story lacks its climax:\n%s", r.err)

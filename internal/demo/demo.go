@@ -15,9 +15,13 @@ import (
 )
 
 const (
-	tipSize   = config.Size(512 << 20)
-	tipBudget = tipSize * 7 / 10 // bytes; what may be published, so that the first message is still in memory at the end
-	fullRate  = 20_000.0         // messages a second
+	// The ring is the smallest there is, and windows are sealed many times while it turns over, so that most of the stream is history.
+	tipSize     = config.Size(8 << 20)
+	tipChunk    = config.Size(2 << 20)
+	windowBytes = config.Size(2 << 20)
+
+	fullRate  = 20_000.0 // messages a second
+	mostBytes = 1 << 30  // what may be published: it stays on disk three times until the end
 
 	settleWait = 30 * time.Second // bounds each step after the publishing
 	resumeWait = 30 * time.Second // bounds the wait for the first ack after the leader's death
@@ -28,9 +32,12 @@ type Options struct {
 	Binary string        // the cantus binary, whose serve command is run
 	Nodes  int           // 1 to 9
 	Dir    string        // kept afterwards, must be empty or missing; "": a temporary folder, removed
-	For    time.Duration // how long to publish, at least a second
+	For    time.Duration // about how long all of it may take, at least a second; most of it is publishing
 	Say    func(format string, args ...any)
 }
+
+// publishing is how long messages are published; the rest of the time goes to starting, reading and comparing.
+func (o Options) publishing() time.Duration { return o.For * 7 / 10 }
 
 // Result is what happened.
 type Result struct {
@@ -40,6 +47,11 @@ type Result struct {
 	Faults                 // of all readers together
 	SubsetMessages uint64  `json:"subset_messages"`    // read and checked from a follower while publishing
 	FullMessages   uint64  `json:"full_messages"`      // read and checked from every node at the end
+	FromHistory    uint64  `json:"from_history"`       // of these and of SubsetMessages: read from disk
+	HistoryFiles   int     `json:"history_files"`      // on one node, at the end
+	HistoryBytes   int64   `json:"history_bytes"`      // that these take
+	Windows        uint64  `json:"windows"`            // that the stream was cut into
+	Stores         int     `json:"stores"`             // that plans split partitions into
 	FailoverMS     float64 `json:"failover_ms"`        // from the leader's death until acks came again
 	Elections      uint64  `json:"elections"`          // terms that began after the leader's death
 	PublishPerS    float64 `json:"publish_per_s"`      // acked messages over the time of publishing, failover included
@@ -78,7 +90,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, err := newNodes(o.Binary, dir, o.Nodes, tipSize)
+	ns, err := newNodes(o.Binary, dir, o.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +148,9 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	if err := r.checkSubsets(ctx, readings); err != nil {
+		return err
+	}
+	if err := r.planHistory(ctx); err != nil {
 		return err
 	}
 	if err := r.checkAllNodes(ctx); err != nil {

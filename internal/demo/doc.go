@@ -4,5 +4,6 @@
 //
 // It promises that every message that any reader gets is held against what was published (nothing lost, repeated, out of
 // order or foreign), that the figures it reports were measured in this run, and that nothing is left behind, whether it
-// ends well, badly, or by Ctrl-C. It is no benchmark: the stream is paced so that all of it stays in memory.
+// ends well, badly, or by Ctrl-C. It is no benchmark: the stream is paced. The nodes
+// keep little of it in memory, so that much is read from disk.
 package demo

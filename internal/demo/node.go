@@ -145,7 +145,7 @@ type nodes struct {
 }
 
 // newNodes lays out n nodes in dir, on free ports of loopback.
-func newNodes(binary, dir string, n int, tip config.Size) (*nodes, error) {
+func newNodes(binary, dir string, n int) (*nodes, error) {
 	ports, err := freePorts(4 * n)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,9 @@ func newNodes(binary, dir string, n int, tip config.Size) (*nodes, error) {
 		c.Cluster.BootstrapExpect = config.Count(n)
 		c.Cluster.Join = join
 		c.Listen = config.Listen{Client: ports[4*i], HTTP: ports[4*i+1], Raft: ports[4*i+2], Gossip: ports[4*i+3]}
-		c.Tip.Size = tip
+		c.Tip.Size, c.Tip.Chunk = tipSize, tipChunk
+		c.History.Enabled, c.History.WindowBytes, c.History.PlanWindows = true, windowBytes, 0 // planned when the story comes to it
+		c.History.RewriteRate = 0
 		c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout, c.Raft.LeaseTimeout = raftTimeout, raftTimeout, raftTimeout
 		all.list = append(all.list, &node{name: c.Node.Name, dir: nodeDir, config: c})
 	}

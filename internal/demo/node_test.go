@@ -26,7 +26,7 @@ func TestFreePorts(t *testing.T) {
 
 // TestNodesAreLaidOutToFindEachOther: their configurations are valid, differ where they must, and name all of them.
 func TestNodesAreLaidOutToFindEachOther(t *testing.T) {
-	ns, err := newNodes("cantus", t.TempDir(), 3, 64<<20)
+	ns, err := newNodes("cantus", t.TempDir(), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestNodesAreLaidOutToFindEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := l.Config
-		if c.Node.Name != n.name || c.Cluster.BootstrapExpect != 3 || len(c.Cluster.Join) != 3 || c.Tip.Size != 64<<20 {
+		if c.Node.Name != n.name || c.Cluster.BootstrapExpect != 3 || len(c.Cluster.Join) != 3 || c.Tip.Size != tipSize || !c.History.Enabled {
 			t.Errorf("node %s: %+v", n.name, c)
 		}
 		if !strings.Contains(strings.Join(c.Cluster.Join, " "), c.Listen.Gossip) || !strings.HasPrefix(c.Node.Data, n.dir) {
@@ -49,7 +49,7 @@ func TestNodesAreLaidOutToFindEachOther(t *testing.T) {
 }
 
 func TestStartOfABinaryThatIsNone(t *testing.T) {
-	ns, err := newNodes(filepath.Join(t.TempDir(), "none"), t.TempDir(), 1, 64<<20)
+	ns, err := newNodes(filepath.Join(t.TempDir(), "none"), t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestNodeThatEndsAtOnce(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho cannot go on >&2\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ns, err := newNodes(script, t.TempDir(), 1, 64<<20)
+	ns, err := newNodes(script, t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ type reading struct {
 	sub     *client.Subscription
 	checker *checker
 	count   atomic.Uint64
+	history uint64        // messages that came from disk; its goroutine's until ended is closed
 	ended   chan struct{} // closed when its goroutine is over
 	err     error         // why; set before ended is closed
 }
@@ -56,6 +57,9 @@ func (r *reading) loop(ctx context.Context, toCaughtUp bool) error {
 		}
 		for m := range b.All() {
 			r.checker.take(m.Seq, m.Topic, m.Payload)
+			if m.History {
+				r.history++
+			}
 		}
 		r.count.Add(uint64(b.Len()))
 	}

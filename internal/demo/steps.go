@@ -47,8 +47,8 @@ func endReadings(readings []*reading) {
 
 // publishThroughFailover publishes for the wanted time, or longer if the failover takes longer; midway the leader is killed.
 func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uint64, readings []*reading) error {
-	most := uint64(tipBudget) / uint64(r.stream.meanBytes())
-	rate := min(fullRate, float64(most)/r.o.For.Seconds())
+	most := uint64(mostBytes) / uint64(r.stream.meanBytes())
+	rate := min(fullRate, float64(most)/r.o.publishing().Seconds())
 	began := time.Now()
 	publishing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -56,7 +56,7 @@ func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uin
 	go func() { ended <- r.pub.run(publishing, rate, most) }()
 	failover := r.failover(ctx, leader, term, readings)
 	if failover == nil {
-		sleep(ctx, time.Until(began.Add(r.o.For)))
+		sleep(ctx, time.Until(began.Add(r.o.publishing())))
 	}
 	stop()
 	if err := errors.Join(failover, <-ended); err != nil {
@@ -91,13 +91,16 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // failover kills the leader midway, waits until publishing goes on, and brings the node back.
 func (r *run) failover(ctx context.Context, leader *node, term uint64, readings []*reading) error {
-	sleep(ctx, r.o.For/2)
+	sleep(ctx, r.o.publishing()/2)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var read uint64
 	for _, reading := range readings {
 		read += reading.count.Load()
+	}
+	if err := r.planOnce(ctx); err != nil {
+		return err
 	}
 	r.o.Say("readers have %s messages; killing the leader %s (process %d) with SIGKILL", units.Count(int64(read)), leader.name, leader.pid())
 	killed := time.Now()
@@ -158,6 +161,7 @@ func (r *run) checkSubsets(ctx context.Context, readings []*reading) error {
 	for _, reading := range readings {
 		r.result.Faults.add(reading.checker.finish(r.pub.sent.Load(), failed))
 		r.result.SubsetMessages += reading.checker.count
+		r.result.FromHistory += reading.history
 	}
 	r.o.Say("the readers of parts got %s messages in all", units.Count(int64(r.result.SubsetMessages)))
 	return nil
@@ -168,35 +172,37 @@ func (r *run) checkAllNodes(ctx context.Context) error {
 	_, lastSeq, failed, _ := r.pub.outcome()
 	for _, n := range r.nodes.list {
 		began := time.Now()
-		count, err := r.readWhole(ctx, n, lastSeq, failed)
+		count, history, err := r.readWhole(ctx, n, lastSeq, failed)
 		if err != nil {
 			return err
 		}
 		r.result.FullMessages += count
+		r.result.FromHistory += history
 		elapsed := time.Since(began)
-		r.o.Say("node %s: read all %s messages from the first on, %s", n.name, units.Count(int64(count)), units.Rate(float64(count)/elapsed.Seconds()))
+		r.o.Say("node %s: read all %s messages from the first on, %s of them from disk, %s", n.name, units.Count(int64(count)),
+			units.Count(int64(history)), units.Rate(float64(count)/elapsed.Seconds()))
 	}
 	return nil
 }
 
-func (r *run) readWhole(ctx context.Context, n *node, lastSeq uint64, failed map[uint64]bool) (uint64, error) {
+func (r *run) readWhole(ctx context.Context, n *node, lastSeq uint64, failed map[uint64]bool) (count, history uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
 	addr := n.config.Listen.Client
 	c, err := client.Connect(ctx, client.Options{Servers: []string{addr}, Name: "cantus demo", ConnectWait: settleWait})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer c.Close()
 	reading, err := openReading(ctx, c, r.stream, []string{"**"}, addr, lastSeq)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	reading.run(ctx, true)
 	defer reading.sub.Close()
 	if reading.err != nil {
-		return 0, fmt.Errorf("read everything from node %s: %w", n.name, reading.err)
+		return 0, 0, fmt.Errorf("read everything from node %s: %w", n.name, reading.err)
 	}
 	r.result.Faults.add(reading.checker.finish(r.pub.sent.Load(), failed))
-	return reading.checker.count, nil
+	return reading.checker.count, reading.history, nil
 }
