@@ -258,6 +258,7 @@ func FuzzApply(f *testing.F) {
 	seed.command(record.KindCheckpoint, 3, CheckpointBody(1))
 	seed.command(record.KindConfig, 3, ConfigBody(StreamConfig{ProducerLease: 9, WindowCount: 1}))
 	seed.command(record.KindPlan, 4, PlanBody(Generation{Number: 1, FirstWindow: 1, LastWindow: 1}))
+	seed.command(record.KindRetain, 4, RetainBody(1))
 	for _, e := range seed.entries {
 		h, _ := record.PeekEntry(e)
 		f.Add(uint8(0), e)

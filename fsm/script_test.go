@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,8 +20,9 @@ import (
 //	limits topics=N producers=N     a fresh machine; not an entry
 //	open p                          opens producer p (one letter)
 //	publish [time=N] [new]          one batch per line; "new": names travel as new ones though the table knows them
-//	expire cutoff=N | config lease=N version=N | checkpoint id=N
+//	expire cutoff=N | config lease=N version=N ... | checkpoint id=N | retain through=N | plan ...
 //	state | messages | digest id=N  what there is; not entries
+//	history | retention | restore   windows and generations; limits; go on with a machine made of the state; not entries
 //	replay                          a fresh machine with the same log must have the same digest; not an entry
 //
 // A batch is: PRODUCER[/EPOCH] [#NUMBER] [atomic] [if TOPIC=SEQ]... TOPIC[xN]... with "-" for no producer. Without EPOCH it is the
@@ -67,6 +69,11 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.runReplay()
 	case "history":
 		return s.history()
+	case "retention":
+		c := s.m.Config()
+		return fmt.Sprintf("age=%d bytes=%d count=%d\n", c.RetainAge, c.RetainBytes, c.RetainCount)
+	case "restore":
+		return s.runRestore()
 	case "plan":
 		return s.runPlan(d)
 	case "digest":
@@ -136,10 +143,13 @@ func (s *script) runCommand(d *datadriven.TestData) string {
 	case "config":
 		c := StreamConfig{ProducerLease: int64(intArg(s.t, d, "lease", 0)), Version: uint64(intArg(s.t, d, "version", 0)),
 			WindowBytes: uint64(intArg(s.t, d, "bytes", 0)), WindowCount: uint64(intArg(s.t, d, "count", 0)), WindowAge: int64(intArg(s.t, d, "age", 0)),
-			MaxTopics: uint32(intArg(s.t, d, "topics", 0)), MaxProducers: uint32(intArg(s.t, d, "producers", 0))}
+			MaxTopics: uint32(intArg(s.t, d, "topics", 0)), MaxProducers: uint32(intArg(s.t, d, "producers", 0)),
+			RetainAge: int64(intArg(s.t, d, "retain_age", 0)), RetainBytes: uint64(intArg(s.t, d, "retain_bytes", 0)), RetainCount: uint64(intArg(s.t, d, "retain_count", 0))}
 		return show(s.command(record.KindConfig, now, ConfigBody(c)))
 	case "checkpoint":
 		return show(s.command(record.KindCheckpoint, now, CheckpointBody(uint64(intArg(s.t, d, "id", 0)))))
+	case "retain":
+		return show(s.command(record.KindRetain, now, RetainBody(uint64(intArg(s.t, d, "through", 0)))))
 	}
 	d.Fatalf(s.t, "unknown command %q", d.Cmd)
 	return ""
@@ -277,6 +287,16 @@ func (s *script) runReplay() string {
 		return diff.Error() + "\n"
 	}
 	return "same\n"
+}
+
+// runRestore goes on with a machine made of this one's state.
+func (s *script) runRestore() string {
+	again := newMachineTest(s.t, s.maxTopics, s.maxProducers)
+	if err := again.m.Restore(bytes.NewReader(stateBytes(s.t, s.m.Capture()))); err != nil {
+		return err.Error() + "\n"
+	}
+	s.m, again.m.log = again.m, s.m.log
+	return "restored\n"
 }
 
 func (s *script) checkpoint(id uint64) string {
