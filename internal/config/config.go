@@ -9,17 +9,18 @@ package config
 
 // Config is everything a node is told. A zero Config is not valid: start from Default or Load.
 type Config struct {
-	Node    Node    `key:"node" doc:"This node."`
-	Cluster Cluster `key:"cluster" doc:"The cluster that this node forms or joins."`
-	Listen  Listen  `key:"listen" doc:"Addresses to listen on, host:port; port 0 takes any free port."`
-	Tip     Tip     `key:"tip" doc:"The recent stream, kept in memory."`
-	History History `key:"history" doc:"The stream before the tip, on disk."`
-	Log     Log     `key:"log" doc:"The raft log, which is the write-ahead log."`
-	Publish Publish `key:"publish" doc:"The way of a message from a publisher into the log."`
-	Limits  Limits  `key:"limits" doc:"What one node accepts. At a limit it pushes back or refuses; it never drops."`
-	Raft    Raft    `key:"raft" doc:"Raft's clocks."`
-	HTTP    HTTP    `key:"http" doc:"The control plane."`
-	Logging Logging `key:"logging" doc:"Log lines on standard error."`
+	Node      Node      `key:"node" doc:"This node."`
+	Cluster   Cluster   `key:"cluster" doc:"The cluster that this node forms or joins."`
+	Listen    Listen    `key:"listen" doc:"Addresses to listen on, host:port; port 0 takes any free port."`
+	Tip       Tip       `key:"tip" doc:"The recent stream, kept in memory."`
+	History   History   `key:"history" doc:"The stream before the tip, on disk."`
+	Retention Retention `key:"retention" doc:"How much of the stream is kept. Whole windows are dropped, oldest first, on all nodes alike, as soon as one limit allows it; what is not beyond a limit is always kept. Decided in the log: what counts is the leader's configuration."`
+	Log       Log       `key:"log" doc:"The raft log, which is the write-ahead log."`
+	Publish   Publish   `key:"publish" doc:"The way of a message from a publisher into the log."`
+	Limits    Limits    `key:"limits" doc:"What one node accepts. At a limit it pushes back or refuses; it never drops."`
+	Raft      Raft      `key:"raft" doc:"Raft's clocks."`
+	HTTP      HTTP      `key:"http" doc:"The control plane."`
+	Logging   Logging   `key:"logging" doc:"Log lines on standard error."`
 }
 
 // Node is the section "node".
@@ -63,6 +64,13 @@ type History struct {
 	PlanWindows        Count    `key:"plan_windows" default:"8" doc:"Windows after which the leader plans their split into stores. 0: only when asked to."`
 	StoresPerPartition Count    `key:"stores_per_partition" default:"16" doc:"Stores that each partition brings to the budget of a plan; all share it."`
 	RewriteRate        Size     `key:"rewrite_rate" default:"64MiB" doc:"Bytes a second that rewriting into stores reads at most. 0: no limit."`
+}
+
+// Retention is the section "retention".
+type Retention struct {
+	Age   Duration `key:"age" default:"0s" doc:"A window may go when its newest message is this much older than the newest entry of the log. 0s: never."`
+	Bytes Size     `key:"bytes" default:"0B" doc:"A window may go when those behind it hold so many bytes of messages. 0B: never."`
+	Count Count    `key:"count" default:"0" doc:"A window may go when those behind it hold so many messages. 0: never."`
 }
 
 // Log is the section "log".

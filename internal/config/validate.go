@@ -120,6 +120,9 @@ func (v *validator) sizes(c *Config) {
 		v.add("publish.entries_inflight", "is not between 1 and 64")
 	}
 	v.history(c.History)
+	if age := c.Retention.Age.Std(); age != 0 && age < time.Second {
+		v.add("retention.age", "is below 1s, and not 0s, which is no limit")
+	}
 	v.limits(c.Limits)
 }
 
