@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -52,6 +53,7 @@ type Node struct {
 	ready   chan struct{}     // closed when this process said that it is ready. Guarded by mu
 	exits   []string          // what a process said that ended by itself. Guarded by mu
 	sick    bool              // its disk does not work. Guarded by mu
+	claimed atomic.Bool       // see TryClaim
 	cared   sync.WaitGroup    // of the goroutines that watch and restart
 	closing chan struct{}     // closed by close
 }

@@ -1,0 +1,190 @@
+// Command jepsen runs a cantus cluster of real processes, breaks it, and checks what its clients saw.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cantus-bus/cantus/jepsen/nemesis"
+	"github.com/cantus-bus/cantus/jepsen/run"
+	"github.com/cantus-bus/cantus/jepsen/workload"
+)
+
+// errBroken fails a command that has said why.
+var errBroken = errors.New("broken")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root(os.Stdout, os.Stderr).ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		if !errors.Is(err, errBroken) {
+			fmt.Fprintln(os.Stderr, "jepsen:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+func root(out, notes io.Writer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "jepsen",
+		Short:         "Break a cantus cluster and check what its clients saw",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	asJSON := cmd.PersistentFlags().Bool("json", false, "print JSON for programs")
+	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON))
+	return cmd
+}
+
+func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
+	var o run.Options
+	var runs int
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a workload under faults; exit code 1 if anything is broken",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				o.Seed = rand.Uint64N(1 << 32)
+			}
+			o.Log = func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
+			return many(cmd.Context(), out, o, runs, *asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Workload, "workload", "stream", "what is done with the cluster: names separated by commas, or all; see jepsen list")
+	f.StringVar(&o.Nemesis, "nemesis", "mix", "faults and groups, separated by commas; see jepsen list")
+	f.DurationVar(&o.Time, "time", time.Minute, "how long there are faults")
+	f.Uint64Var(&o.Seed, "seed", 0, "of all choices; default: chance")
+	f.IntVar(&runs, "runs", 1, "runs, with one seed after the other")
+	f.IntVar(&o.Nodes, "nodes", 3, "members of the cluster")
+	f.IntVar(&o.Rate, "rate", 1000, "messages a second that publishers aim at")
+	f.IntVar(&o.Beside, "beside", 1, "faults in force at once, at most")
+	f.StringVar(&o.Binary, "binary", "", "the broker; default: built from this module with the tag faults")
+	f.BoolVar(&o.Hooks, "hooks", false, "the binary given was built with the tag faults")
+	f.StringVar(&o.Tags, "tags", "", "more build tags, such as those of planted bugs")
+	f.StringVar(&o.Network, "network", "", "netns or proxy; default: netns where it is possible")
+	f.StringVar(&o.Disks, "disks", "", "image or folder; default: image where it is possible")
+	f.StringVar(&o.Dir, "dir", "", "folder for the run; default: a temporary one, which stays if something is broken")
+	f.BoolVar(&o.Keep, "keep", false, "keep the folder in any case")
+	return cmd
+}
+
+// many does a number of runs of each workload.
+func many(ctx context.Context, out io.Writer, o run.Options, runs int, asJSON bool) error {
+	names := strings.Split(o.Workload, ",")
+	if o.Workload == "all" {
+		names = nil
+		for _, w := range workload.List() {
+			names = append(names, w.Name)
+		}
+	}
+	if o.Binary == "" {
+		dir, err := os.MkdirTemp("", "jepsen-build-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if o.Binary, err = run.Build(dir, o.Tags); err != nil {
+			return err
+		}
+		o.Hooks = true
+	}
+	var broken error
+	base := o.Dir
+	for range runs {
+		for _, o.Workload = range names {
+			if base != "" && runs*len(names) > 1 {
+				o.Dir = filepath.Join(base, fmt.Sprintf("%s-%d", o.Workload, o.Seed))
+			}
+			res, err := run.Run(ctx, o)
+			if err != nil {
+				return err
+			}
+			if err := show(out, res, asJSON); err != nil {
+				return err
+			}
+			if !res.OK() {
+				broken = errBroken
+			}
+		}
+		o.Seed++
+	}
+	return broken
+}
+
+func show(out io.Writer, res *run.Result, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(res)
+	}
+	_, err := fmt.Fprintf(out, "%s%s\n", res.Text(), res.Line())
+	return err
+}
+
+func listCmd(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List workloads and faults",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var b strings.Builder
+			b.WriteString("workloads\n")
+			for _, w := range workload.List() {
+				fmt.Fprintf(&b, "  %-16s %s\n", w.Name, w.About)
+			}
+			b.WriteString("\nfaults\n")
+			for _, f := range nemesis.List() {
+				need := ""
+				if f.Need != nemesis.NeedNothing {
+					need = " (needs " + f.Need.String() + ")"
+				}
+				fmt.Fprintf(&b, "  %-16s %s%s\n", f.Name, f.About, need)
+			}
+			b.WriteString("\ngroups of faults\n")
+			groups := nemesis.Groups()
+			for _, name := range slices.Sorted(maps.Keys(groups)) {
+				fmt.Fprintf(&b, "  %-16s %s\n", name, strings.Join(groups[name], ", "))
+			}
+			_, err := io.WriteString(out, b.String())
+			return err
+		},
+	}
+}
+
+func checkCmd(out io.Writer, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE|DIR",
+		Short: "Judge a recorded run again",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			report, err := run.Check(run.HistoryPath(args[0]))
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				err = json.NewEncoder(out).Encode(report)
+			} else {
+				_, err = io.WriteString(out, report.String())
+			}
+			if err == nil && !report.OK() {
+				err = errBroken
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const askAgain = 100 * time.Millisecond
+
+// TryClaim makes the caller the one who may start, stop and hurt the node, unless somebody is already.
+func (n *Node) TryClaim() bool { return n.claimed.CompareAndSwap(false, true) }
+
+// Release ends a claim.
+func (n *Node) Release() { n.claimed.Store(false) }
+
+// WaitVoters waits until each node that is meant to be a member is ready and votes.
+func (c *Cluster) WaitVoters(ctx context.Context) error {
+	for {
+		missing := c.missing(ctx)
+		if missing == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", missing, ctx.Err())
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// missing says what lacks to a cluster in which every member votes.
+func (c *Cluster) missing(ctx context.Context) string {
+	roles, err := c.Members(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	for _, n := range c.Voters() {
+		if !n.serves() {
+			return n.Name + " is " + string(n.State())
+		}
+		if role := roles[n.ID()]; role != "leader" && role != "follower" {
+			return fmt.Sprintf("%s has the role %q", n.Name, role)
+		}
+	}
+	return ""
+}
+
+// Replace kills a member, gives it an empty disk, removes its old id and waits until it votes again under a new one.
+func (c *Cluster) Replace(ctx context.Context, n *Node) error {
+	old := n.ID()
+	n.Kill()
+	if err := errors.Join(n.Wipe(), n.Start()); err != nil {
+		return err
+	}
+	for old != "" {
+		err := c.Remove(ctx, old)
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("remove the old id of %s: %w", n.Name, err)
+		case <-time.After(askAgain):
+		}
+	}
+	return c.WaitVoters(ctx)
+}

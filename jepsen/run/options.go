@@ -1,0 +1,112 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cantus-bus/cantus/jepsen/disk"
+	"github.com/cantus-bus/cantus/jepsen/nemesis"
+	"github.com/cantus-bus/cantus/jepsen/network"
+	"github.com/cantus-bus/cantus/jepsen/workload"
+)
+
+// Options of a run.
+type Options struct {
+	Workload string        `json:"workload"`
+	Nemesis  string        `json:"nemesis"` // names and groups, separated by commas
+	Time     time.Duration `json:"time_ns"` // of faults
+	Seed     uint64        `json:"seed"`
+	Nodes    int           `json:"nodes"`
+	Rate     int           `json:"rate"`    // messages a second
+	Beside   int           `json:"beside"`  // faults in force at once
+	Binary   string        `json:"binary"`  // "": built from the module in the working folder
+	Tags     string        `json:"tags"`    // of the build, beside "faults"
+	Hooks    bool          `json:"hooks"`   // the binary has the tag faults
+	Network  string        `json:"network"` // "", "netns", "proxy"
+	Disks    string        `json:"disks"`   // "", "image", "folder"
+	Dir      string        `json:"dir"`     // the run's folder; "": a new one in the temporary folder
+	Keep     bool          `json:"keep"`    // the folder stays even if nothing was found
+	// Log gets a line now and then. nil: nothing is said.
+	Log func(format string, args ...any) `json:"-"`
+}
+
+// ElectionTimeout is what the nodes of a run are configured to.
+const ElectionTimeout = 500 * time.Millisecond
+
+// Times around the faults.
+const (
+	startLimit = 60 * time.Second
+	calm       = 3 * time.Second  // of work after the healing
+	drainLimit = 60 * time.Second // for readers to read the rest
+	finalLimit = 60 * time.Second // for reading everything from first
+	verifyFor  = 45 * time.Second // until the replicas must be equal
+	holdFault  = 2500 * time.Millisecond
+	restFault  = 1500 * time.Millisecond
+)
+
+// plan is options made definite.
+type plan struct {
+	Options
+	load   workload.Workload
+	mix    []nemesis.Fault
+	images bool
+}
+
+func (o Options) plan() (p plan, err error) {
+	if o.Nodes < 1 {
+		return p, fmt.Errorf("nodes %d: at least one", o.Nodes)
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	p.Options = o
+	if p.load, err = workload.Find(o.Workload); err != nil {
+		return p, err
+	}
+	switch o.Disks {
+	case "":
+		p.images = disk.CanImage()
+	case "image":
+		p.images = true
+	case "folder":
+	default:
+		return p, fmt.Errorf("disks %q: image or folder", o.Disks)
+	}
+	if p.Network == "" {
+		p.Network = network.ProxyName
+		if network.CanNamespace() {
+			p.Network = network.NamespaceName
+		}
+	}
+	p.mix, err = nemesis.Parse(o.Nemesis, p.can)
+	return p, err
+}
+
+// can tells what the run can do.
+func (p *plan) can(n nemesis.Need) bool {
+	switch n {
+	case nemesis.NeedShaping:
+		return p.Network == network.ProxyName
+	case nemesis.NeedImages:
+		return p.images
+	case nemesis.NeedHooks:
+		return p.Hooks
+	}
+	return true
+}
+
+// Build builds the command of the module in the working folder into dir, with the tag faults and those given.
+func Build(dir, tags string) (binary string, err error) {
+	binary = filepath.Join(dir, "cantus")
+	all := strings.Trim("faults,"+tags, ",")
+	cmd := exec.Command("go", "build", "-tags", all, "-o", binary, "github.com/cantus-bus/cantus/cmd/cantus")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build the broker with tags %s: %w", all, err)
+	}
+	return binary, nil
+}
