@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Install puts files into the manifest by one write: each is there already, whole, or was received (otherwise the error is
-// fs.ErrNotExist, and history stays as it was). They must adjoin each other (ErrOutOfOrder). They replace whatever has windows
+// Install puts files into the manifest by one write: each is there already, whole, or was received. Otherwise the error is
+// fs.ErrNotExist, and history stays as it was: a Rewrite may have replaced a file that was not Missing. They must adjoin each other (ErrOutOfOrder). They replace whatever has windows
 // of their range. Of the files before and after those stay that adjoin; the others leave, since history has no gaps. Installing
 // the same again does nothing.
 //

@@ -98,7 +98,7 @@ func (x *scrubber) run() error {
 	if fileSum(x.hash.Sum(nil)) != x.f.meta.SHA256 {
 		return x.corrupt(x.f, 0, &fault{0, "the file's SHA-256 is not the manifest's"})
 	}
-	return nil
+	return x.settle()
 }
 
 // take reads the next bytes, which must stand at an offset. They are valid until the next call.
@@ -129,7 +129,12 @@ func (x *scrubber) pause(n int) error {
 	if x.spent += n; x.spent < limitEvery {
 		return nil
 	}
-	n, x.spent = x.spent, 0
+	return x.settle()
+}
+
+func (x *scrubber) settle() error {
+	n := x.spent
+	x.spent = 0
 	if err := x.ctx.Err(); err != nil || x.l == nil {
 		return err
 	}

@@ -69,11 +69,16 @@ func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 		m, err = s.firstManifest()
 	}
 	if err == nil {
-		err = s.removeLeftovers(m)
+		err = s.load(m)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
 	}
+	return s, nil
+}
+
+// load takes over what a manifest says and clears up.
+func (s *Store) load(m *manifest) error {
 	s.edition, s.mu.base = m.edition, m.base
 	for i := range m.files {
 		f := newFile(s, m.files[i])
@@ -82,10 +87,10 @@ func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 		}
 		s.mu.files = append(s.mu.files, f)
 	}
-	if err := s.findReceived(); err != nil {
-		return nil, fmt.Errorf("subtree: open %s: %w", dir, err)
+	if err := s.removeLeftovers(); err != nil {
+		return err
 	}
-	return s, nil
+	return s.findReceived()
 }
 
 // firstManifest writes the manifest of an empty history, before there is any file. Files without one are somebody's
@@ -110,20 +115,33 @@ func (s *Store) firstManifest() (*manifest, error) {
 
 // removeLeftovers removes what an operation left that a crash ended: temporary files, and files that did not get into the
 // manifest or have left it.
-func (s *Store) removeLeftovers(m *manifest) error {
+//
+// A file that the manifest does not name is removed only if the manifest is whole and has all of its windows, or has dropped
+// them. Else the manifest may be a wrong one, and the file moves to the quarantine.
+func (s *Store) removeLeftovers() error {
 	names, err := s.fs.List(s.dir)
 	if err != nil {
 		return err
 	}
-	keep := make(map[string]bool, len(m.files))
-	for i := range m.files {
-		keep[m.files[i].Name()] = true
+	keep := make(map[string]bool, len(s.mu.files))
+	for _, f := range s.mu.files {
+		keep[f.name] = true
 	}
+	_, last := s.Windows()
 	for _, name := range names {
-		if keep[name] || !strings.HasSuffix(name, tempSuffix) && !isFileName(name) {
-			continue
+		path := filepath.Join(s.dir, name)
+		switch {
+		case keep[name] || !strings.HasSuffix(name, tempSuffix) && !isFileName(name):
+		case strings.HasSuffix(name, tempSuffix):
+			err = s.fs.Remove(path)
+		default:
+			if m := s.headerOf(path); m != nil && len(s.mu.damaged) == 0 && m.LastWindow <= last {
+				err = s.fs.Remove(path)
+			} else {
+				err = s.quarantine(name)
+			}
 		}
-		if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
