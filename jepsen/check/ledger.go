@@ -195,7 +195,6 @@ func (l *ledger) see(line int, seq, id uint64, topicName string) {
 	} else if p.id != id || p.topic != t {
 		l.out.found(Disagree, []int{p.line, line, p.ackLine}, "seq %d is message %d of %q here and message %d of %q there",
 			seq, p.id, l.topics[p.topic], id, topicName)
-		return
 	}
 	if id == 0 {
 		return // none of the harness's: the stream's checks tell

@@ -90,8 +90,8 @@ func (rs *readers) observe(line int, e history.Event) {
 			rs.caughtUp(r, line, e)
 		}
 	case *history.ReaderResumed:
-		if r := rs.find(line, e.Reader, e.At); r != nil && e.After > r.position() {
-			rs.out.wrong("line %d: reader %d was resumed after %d, but it had only come to %d", line, e.Reader, e.After, r.position())
+		if r := rs.find(line, e.Reader, e.At); r != nil {
+			r.advance(line, e.After)
 		}
 	case *history.ReaderEnded:
 		if r := rs.find(line, e.Reader, e.At); r != nil {

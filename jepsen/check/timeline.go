@@ -160,34 +160,6 @@ func (l *timeline) nextAck(t time.Duration) (time.Duration, bool) {
 	return l.acks[i], true
 }
 
-// available looks for stretches in which a majority was connected, somebody tried to publish, and nobody got an ack.
-func (l *timeline) available(out *findings) {
-	bound := l.bounds.Available
-	for _, q := range l.quorum.list {
-		out.looked(Availability, 1)
-		told := time.Duration(-1) // up to where silence was reported
-		for _, a := range l.attempts {
-			if a.invoke >= q.to {
-				break
-			}
-			from := max(a.invoke, q.from)
-			if a.ret < q.from || from <= told {
-				continue
-			}
-			to, ok := l.nextAck(from)
-			if !ok || to > q.to {
-				to = q.to
-			}
-			if to-from > bound {
-				told = to
-				out.found(Availability, []int{q.line, a.line},
-					"a majority was connected from %s to %s and somebody tried from %s on, but nothing was acked until %s: %s, the bound is %s",
-					q.from, q.to, a.invoke, to, to-from, bound)
-			}
-		}
-	}
-}
-
 // recovery makes the table of how long faults kept the cluster from service.
 func (l *timeline) recovery() (table []Recovery) {
 	first := l.firstAcks()
