@@ -22,6 +22,7 @@ type archiver struct {
 	h       *history
 	kick    chan struct{}  // capacity 1: a window was sealed
 	before  []subtree.Meta // files that the folder had when it was opened: the log is replayed over them
+	oldest  uint64         // number of the oldest window that was retained when last looked at; 0: not looked at. run's
 	done    atomic.Uint64  // number of the last window looked at; all before it were, or are no longer retained
 	problem trouble
 	load    loadMeter
@@ -52,12 +53,11 @@ func (a *archiver) archived() uint64 {
 // run follows the machine's windows until ctx ends.
 func (a *archiver) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		for pending := a.pending(); len(pending) > 0; pending = a.pending() {
-			w := pending[0]
+		for w, ok := a.next(ctx); ok; w, ok = a.next(ctx) {
 			if !a.has(w) {
 				a.h.awaitCalm(ctx, &a.load, archiveDelay, a.crowded)
 			}
-			if !a.archive(ctx, w) {
+			if !a.dropped(w) && !a.archive(ctx, w) {
 				return
 			}
 			a.done.Store(w.Number)
@@ -69,6 +69,39 @@ func (a *archiver) run(ctx context.Context) {
 		case <-a.kick:
 		}
 	}
+}
+
+// next is the window to look at next. Before, what is no longer retained is dropped here, however long that takes: a folder that lags
+// behind has a hole then, and begins anew after it.
+func (a *archiver) next(ctx context.Context) (w fsm.Window, ok bool) {
+	windows := a.h.machine.Windows()
+	if len(windows) == 0 || !a.drop(ctx, windows[0]) {
+		return w, false
+	}
+	pending := windowsAfter(windows, a.done.Load())
+	if len(pending) == 0 {
+		return w, false
+	}
+	return pending[0], true
+}
+
+// drop removes the files of windows before the oldest that is retained. It is false when ctx has ended.
+func (a *archiver) drop(ctx context.Context, oldest fsm.Window) bool {
+	if oldest.Number == 1 || oldest.Number == a.oldest {
+		return true
+	}
+	for ctx.Err() == nil {
+		err := a.h.store.Drop(oldest.Number - 1)
+		a.problem.note(err)
+		if err == nil {
+			a.oldest = oldest.Number
+			a.done.Store(max(a.done.Load(), oldest.Number-1))
+			a.h.tip.SetFloor(max(oldest.FirstSeq-1, a.archived()))
+			return true
+		}
+		a.problem.pause(ctx, &a.h.o)
+	}
+	return false
 }
 
 // pending are the sealed windows not looked at yet.
@@ -122,10 +155,16 @@ func (a *archiver) foreign(w fsm.Window) error {
 	return nil
 }
 
-// has tells whether the folder holds the window, whole or damaged.
+// has tells whether the folder holds the window, whole or damaged, or held it before it was dropped.
 func (a *archiver) has(w fsm.Window) bool {
-	first, last := a.h.store.Windows()
-	return first <= w.Number && w.Number <= last
+	_, last := a.h.store.Windows()
+	return w.Number <= last
+}
+
+// dropped tells whether the folder holds nothing of the window any more: a log that is replayed seals it again, and will drop it again.
+func (a *archiver) dropped(w fsm.Window) bool {
+	first, _ := a.h.store.Windows()
+	return w.Number < first
 }
 
 // seal reads the window from the tip, in one pass, and writes it.

@@ -103,6 +103,9 @@ func (h *history) windowSealed(w fsm.Window) {
 	kick(h.archiver.kick)
 }
 
+// retained is the state machine's call, from Apply.
+func (h *history) retained(fsm.Window) { kick(h.archiver.kick) }
+
 // planned is the state machine's call, from Apply.
 func (h *history) planned(fsm.Generation) { kick(h.rewriter.kick) }
 

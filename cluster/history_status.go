@@ -13,6 +13,7 @@ type HistoryStatus struct {
 	LastSeq            uint64   `json:"last_seq"`
 	Windows            uint64   `json:"windows"`             // sealed by the log so far, dropped ones too
 	PendingWindows     uint64   `json:"pending_windows"`     // of these, not archived here yet
+	DroppedWindows     uint64   `json:"dropped_windows"`     // of these, no longer retained
 	Generations        int      `json:"generations"`         // in force
 	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
 	Files              int      `json:"files"`
@@ -31,6 +32,9 @@ func (s *Stream) HistoryStatus() *HistoryStatus {
 		return nil
 	}
 	st := &HistoryStatus{Windows: newestWindow(s.machine), ReadMessages: h.pastMessages.Load()}
+	if windows := s.machine.Windows(); len(windows) > 0 {
+		st.DroppedWindows = windows[0].Number - 1
+	}
 	st.FirstSeq, st.LastSeq = h.store.Bounds()
 	st.ReadDiskBytes, st.ReadRecordBytes = h.store.ReadStats()
 	st.PendingWindows = st.Windows - min(st.Windows, h.archiver.done.Load())

@@ -340,6 +340,9 @@ func TestRetireUnderFullDisk(t *testing.T) {
 	f.close(t)
 }
 
+// keepAll is a configuration without limits of retention.
+var keepAll = fsm.StreamConfig{RetainAge: fsm.Unlimited, RetainBytes: fsm.Unlimited, RetainCount: fsm.Unlimited}
+
 // TestMergeable holds the choice of what to merge against a long life: every window planned in groups, merged whenever it is due.
 func TestMergeable(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -359,7 +362,7 @@ func TestMergeable(t *testing.T) {
 			if !ok {
 				t.Fatal("nothing to plan")
 			}
-			for ; ok; w, ok = mergeable(gs, windows) {
+			for ; ok; w, ok = mergeable(gs, windows, keepAll) {
 				gs = replaced(gs, fsm.Generation{Number: number, FirstWindow: w.first, LastWindow: w.last})
 				written += w.last - w.first + 1
 				number++
@@ -400,11 +403,11 @@ func TestMergeKeepsWithinBytes(t *testing.T) {
 		gs = append(gs, fsm.Generation{Number: i + 1, FirstWindow: i + 1, LastWindow: i + 1})
 		windows = append(windows, fsm.Window{Number: i + 1, Bytes: maxMergeBytes / mergeFan})
 	}
-	if w, ok := mergeable(gs, windows); !ok || w != (windowRange{1, mergeFan}) {
+	if w, ok := mergeable(gs, windows, keepAll); !ok || w != (windowRange{1, mergeFan}) {
 		t.Errorf("%v %v", w, ok)
 	}
 	windows[3].Bytes++
-	if w, ok := mergeable(gs, windows); ok {
+	if w, ok := mergeable(gs, windows, keepAll); ok {
 		t.Errorf("merged %v", w)
 	}
 }

@@ -58,6 +58,7 @@ func (n *Node) beginLeadership() *leadership {
 	})
 	l.tasks.Go(func() { n.expireProducers(ctx) })
 	l.tasks.Go(func() { n.keepPlans(ctx) })
+	l.tasks.Go(func() { n.keepRetention(ctx) })
 	l.tasks.Go(func() { n.runAutopilot(ctx) })
 	return l
 }

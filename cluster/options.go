@@ -36,6 +36,7 @@ const (
 	DefaultStabilization    = 10 * time.Second
 	DefaultCleanupDeadAfter = 72 * time.Hour
 	DefaultExpireInterval   = time.Hour
+	DefaultRetainInterval   = time.Minute
 
 	DefaultPlanWindows        = 8
 	DefaultStoresPerPartition = plan.DefaultBudget
@@ -78,6 +79,7 @@ type Options struct {
 	Stabilization    time.Duration // how long a joining node must be healthy before it votes, default 10 s
 	CleanupDeadAfter time.Duration // a server dead for so long is removed if a quorum stays, default 72 h
 	ExpireInterval   time.Duration // how often the leader expires producers, default 1 h
+	RetainInterval   time.Duration // how often the leader looks at least whether something is beyond retention, default 1 min
 
 	Logger   hclog.Logger          // nil: silent
 	Registry prometheus.Registerer // nil: no metrics
@@ -88,12 +90,16 @@ type Options struct {
 	wrapStores func(stores) stores // tests put faults between raft and its stores
 }
 
-// HistoryPolicy is how a leader cuts and splits history.
+// HistoryPolicy is how a leader cuts and splits history, and what it keeps.
 type HistoryPolicy struct {
 	// A window is sealed at WindowBytes of records, WindowCount messages or WindowAge, whichever comes first; 0 leaves what is in
 	// force, which is 64 MiB, 1 Mi messages and 10 minutes in the beginning.
 	WindowBytes, WindowCount uint64
 	WindowAge                time.Duration
+	// Whole windows are dropped, oldest first, when their newest message is older than RetainAge by the log's own time, or as long as those
+	// behind them hold RetainBytes of records or RetainCount messages. 0 leaves what is in force, fsm.Unlimited is no limit.
+	RetainAge                time.Duration
+	RetainBytes, RetainCount uint64
 	// PlanWindows is how many windows sealed since the last plan make the next. 0: DefaultPlanWindows; negative: the leader plans
 	// only when asked to.
 	PlanWindows int
@@ -128,6 +134,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Stabilization, DefaultStabilization)
 	setDefault(&o.CleanupDeadAfter, DefaultCleanupDeadAfter)
 	setDefault(&o.ExpireInterval, DefaultExpireInterval)
+	setDefault(&o.RetainInterval, DefaultRetainInterval)
 	setDefault(&o.Version, "dev")
 	setDefault(&o.History.PlanWindows, DefaultPlanWindows)
 	setDefault(&o.History.StoresPerPartition, DefaultStoresPerPartition)
@@ -180,6 +187,9 @@ func (o Options) validate() error {
 	}
 	if o.History.WindowAge < 0 {
 		return fmt.Errorf("cluster: options: History.WindowAge %v is negative", o.History.WindowAge)
+	}
+	if o.History.RetainAge < 0 {
+		return fmt.Errorf("cluster: options: History.RetainAge %v is negative", o.History.RetainAge)
 	}
 	for name, addr := range map[string]string{"RaftListen": o.RaftListen, "GossipListen": o.GossipListen} {
 		if err := o.validateListen(name, addr); err != nil {

@@ -43,15 +43,16 @@ func unplanned(gs []fsm.Generation, windows []fsm.Window, archived, least uint64
 }
 
 // mergeable finds adjacent generations of similar size that should become one, the smallest first. Size is the number of windows,
-// and similar are those of the same power of mergeFan, its tier; smaller ones that stand among them come along.
-func mergeable(gs []fsm.Generation, windows []fsm.Window) (w windowRange, ok bool) {
+// and similar are those of the same power of mergeFan, its tier; smaller ones that stand among them come along. What would be dropped too
+// coarsely by c's retention is left alone.
+func mergeable(gs []fsm.Generation, windows []fsm.Window, c fsm.StreamConfig) (w windowRange, ok bool) {
 	for tier := 0; tier <= tierOf(uint64(len(windows))); tier++ {
 		for i := 0; i < len(gs); i++ {
 			end := i
 			for end < len(gs) && tierOf(windowsOf(gs[end])) <= tier {
 				end++
 			}
-			if run := worthMerging(gs[i:end], tier); len(run) > 0 && bytesOf(run, windows) <= maxMergeBytes {
+			if run := worthMerging(gs[i:end], tier); len(run) > 0 && bytesOf(run, windows) <= maxMergeBytes && !tooCoarse(run, windows, c) {
 				return windowRange{run[0].FirstWindow, run[len(run)-1].LastWindow}, true
 			}
 			i = end

@@ -25,6 +25,15 @@ func (p HistoryPolicy) configure(c fsm.StreamConfig) fsm.StreamConfig {
 	if p.WindowAge > 0 {
 		c.WindowAge = int64(p.WindowAge)
 	}
+	if p.RetainAge > 0 {
+		c.RetainAge = int64(p.RetainAge)
+	}
+	if p.RetainBytes > 0 {
+		c.RetainBytes = p.RetainBytes
+	}
+	if p.RetainCount > 0 {
+		c.RetainCount = p.RetainCount
+	}
 	return c
 }
 
@@ -101,7 +110,7 @@ func (n *Node) nextRange(least uint64) (w windowRange, previous *fsm.Generation,
 	archived = min(archived, newestWindow(m))
 	w, ok = unplanned(gs, m.Windows(), archived, least)
 	if !ok {
-		w, ok = mergeable(gs, m.Windows())
+		w, ok = mergeable(gs, m.Windows(), m.Config())
 	}
 	for i := range gs {
 		if gs[i].FirstWindow < w.first {

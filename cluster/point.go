@@ -117,6 +117,9 @@ func (s *Stream) messageAt(ctx context.Context, id topic.ID, seq uint64) (Messag
 	if err := ctx.Err(); err != nil {
 		return Message{}, err
 	}
+	if seq < s.machine.FirstSeq() {
+		return Message{}, s.goneAt(seq)
+	}
 	raw, err := s.tip.At(nil, seq)
 	if err == nil {
 		return s.message(record.First(raw)), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
@@ -39,6 +40,8 @@ func (s *Stream) lookBack(ctx context.Context, ids []topic.ID, upTo uint64) (map
 	if err != nil {
 		return nil, err
 	}
+	oldest := s.machine.FirstSeq()
+	maps.DeleteFunc(b.found, func(_ topic.ID, seq uint64) bool { return seq < oldest })
 	return b.found, nil
 }
 

@@ -90,9 +90,15 @@ func (r *Reader) place(o ReaderOptions, first uint64) error {
 	return nil
 }
 
-// placeAtTime finds the first message that is not before t. If there is none yet, everything visible is passed over and t stays
+// placeAtTime finds the first message that is not before t and is retained. If there is none yet, everything visible is passed over and t stays
 // wanted: messages that are still before it may come.
 func (r *Reader) placeAtTime(t int64) error {
+	err := r.findTime(t)
+	r.next = max(r.next, r.stream.machine.FirstSeq())
+	return err
+}
+
+func (r *Reader) findTime(t int64) error {
 	first, last := r.stream.tip.Bounds()
 	seq := r.stream.tip.SeqAtTime(t)
 	r.floating, r.notBefore, r.behind = true, 0, false

@@ -56,8 +56,13 @@ func (r *Reader) toHistory() {
 }
 
 // readSomewhere reads from where the next record is: history until the tip is near, then the tip; and from history again when the
-// tip has moved away. The tip drops nothing that history does not have, so there is no gap between them.
+// tip has moved away. The tip drops nothing that history does not have, so there is no gap between them. What is no longer retained is
+// gone at once, though it may still be here.
 func (r *Reader) readSomewhere(v *tipstore.View, l tipstore.Limit) error {
+	if oldest := r.stream.machine.FirstSeq(); r.position+1 < oldest {
+		v.Release()
+		return &tipstore.GoneError{Wanted: r.position + 1, Oldest: oldest}
+	}
 	if r.past != nil && r.tipIsNear() {
 		r.toTip()
 	}
@@ -122,7 +127,7 @@ func (r *Reader) readHistory(v *tipstore.View, l tipstore.Limit) error {
 func (r *Reader) gone(err error) error {
 	var past *subtree.GoneError
 	if errors.As(err, &past) {
-		return &tipstore.GoneError{Wanted: past.Wanted, Oldest: past.Oldest}
+		return &tipstore.GoneError{Wanted: past.Wanted, Oldest: max(past.Oldest, r.stream.machine.FirstSeq())}
 	}
 	var tip *tipstore.GoneError
 	if first, _ := r.stream.Bounds(); errors.As(err, &tip) && first > tip.Wanted {

@@ -70,8 +70,12 @@ func (r *rewriter) unfinished(g fsm.Generation) bool {
 	return archived >= g.LastWindow && !r.h.written(g) && r.inForce(g)
 }
 
-// written tells whether a generation lies on disk, by itself or within a later one.
+// written tells whether a generation lies on disk, by itself or within a later one, or did before it was dropped: a log that is replayed
+// names it again.
 func (h *history) written(g fsm.Generation) bool {
+	if first, _ := h.store.Windows(); g.LastWindow < first {
+		return true
+	}
 	return slices.ContainsFunc(h.store.Files(), func(m subtree.Meta) bool {
 		return m.Kind == subtree.KindGeneration && m.Number >= g.Number && m.FirstWindow <= g.FirstWindow && m.LastWindow >= g.LastWindow
 	})

@@ -29,7 +29,8 @@ type Stream struct {
 	table   *topic.Table
 	tip     *tipstore.Store
 	machine *fsm.Machine
-	history *history // nil: there is none
+	history *history      // nil: there is none
+	sealed  chan struct{} // capacity 1: a window was sealed since it was last looked at
 
 	// readers is the number of Readers opened and not closed. Close refuses while it is not 0: a reader that outlived the tip would
 	// read memory that is no longer there.
@@ -49,13 +50,13 @@ func NewStream(o StreamOptions) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open the stream's tip: %w", err)
 	}
-	s := &Stream{table: table, tip: tip}
-	mo := fsm.Options{Table: table, Log: tip, MaxProducers: o.MaxProducers, CheckPlan: checkPlan}
+	s := &Stream{table: table, tip: tip, sealed: make(chan struct{}, 1)}
+	mo := fsm.Options{Table: table, Log: tip, MaxProducers: o.MaxProducers, CheckPlan: checkPlan, Sealed: s.windowSealed}
 	if o.History != nil {
 		if s.history, err = openHistory(*o.History, table, tip); err != nil {
 			return nil, errors.Join(err, tip.Close())
 		}
-		mo.Sealed, mo.Planned = s.history.windowSealed, s.history.planned
+		mo.Planned, mo.Retained = s.history.planned, s.history.retained
 	}
 	s.machine = fsm.New(mo)
 	if s.history != nil {
@@ -93,18 +94,27 @@ func (s *Stream) Close() error {
 	return s.tip.Close()
 }
 
-// Bounds are the oldest seq that can be read, from history or the tip, and the newest visible one; (1, 0) in the beginning. Any
+// Bounds are the oldest seq that is retained and can be read, from history or the tip, and the newest visible one; (1, 0) in the beginning. Any
 // goroutine.
 func (s *Stream) Bounds() (first, last uint64) {
+	oldest := s.machine.FirstSeq() // before last is: it is never beyond
 	first, last = s.tip.Bounds()
 	if s.history == nil {
-		return first, last
+		return max(first, oldest), last
 	}
 	// Never before the log is replayed up to there: what was not applied is not visible.
 	if from, to := s.history.store.Bounds(); from <= to && from <= last {
 		first = min(first, from)
 	}
-	return first, last
+	return max(first, oldest), last
+}
+
+// windowSealed is the state machine's call, from Apply.
+func (s *Stream) windowSealed(w fsm.Window) {
+	if s.history != nil {
+		s.history.windowSealed(w)
+	}
+	kick(s.sealed)
 }
 
 // Apply feeds one committed entry and appends its results to dst, as fsm.Machine.Apply. One goroutine. An error is fatal for the

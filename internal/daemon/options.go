@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cantus-bus/cantus/cluster"
+	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/config"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/tipstore"
@@ -69,6 +70,16 @@ func historyPolicy(c *config.Config) cluster.HistoryPolicy {
 		WindowAge:          c.History.WindowAge.Std(),
 		PlanWindows:        int(c.History.PlanWindows),
 		StoresPerPartition: int(c.History.StoresPerPartition),
+	}
+	p.RetainAge, p.RetainBytes, p.RetainCount = fsm.Unlimited, fsm.Unlimited, fsm.Unlimited // the configuration says 0
+	if r := &c.Retention; r.Age > 0 {
+		p.RetainAge = r.Age.Std()
+	}
+	if r := &c.Retention; r.Bytes > 0 {
+		p.RetainBytes = uint64(r.Bytes)
+	}
+	if r := &c.Retention; r.Count > 0 {
+		p.RetainCount = uint64(r.Count)
 	}
 	if p.PlanWindows == 0 {
 		p.PlanWindows = -1 // the configuration says "only when asked to", which cluster spells so
