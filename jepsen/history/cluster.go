@@ -28,7 +28,8 @@ func (*FaultEnd) Kind() Kind { return KindFaultEnd }
 
 // Quorum says, with all that is now in force taken together, whether the cluster owes its clients service: a majority of
 // the voters is up, not paused, with disks and clocks that work, and each of them reaches each other and the clients reach
-// one of them. It holds until the next Quorum. Until the first one nothing is owed.
+// one of them. It holds until the next Quorum. Until the first one nothing is owed. One that takes the service away is written
+// before the fault that does so, one that brings it back after the healing.
 type Quorum struct {
 	At time.Duration `json:"at"`
 	Up bool          `json:"up"`
