@@ -14,18 +14,7 @@ import (
 )
 
 // damagedStream has one generation and one window, small.
-func damagedStream(t *testing.T) (*stream, *vfs.Mem) {
-	s, r := newStream(), rand.New(rand.NewSource(9))
-	fs := vfs.NewMem()
-	st := mustOpen(t, fs, s, Options{})
-	defer st.Close()
-	for range 3 {
-		s.fill(t, r, 12, false)
-		mustSeal(t, st, s, s.cut())
-	}
-	mustRewrite(t, st, Generation{Number: 1, FirstWindow: 1, LastWindow: 2, Plans: s.plans(2)})
-	return s, fs
-}
+func damagedStream(t *testing.T) (*stream, *vfs.Mem) { return damagedStreamOf(t, 9) }
 
 // walk reads everything by all ways, and returns the first error. Whatever it is given must be right.
 func walk(t *testing.T, fs vfs.FS, s *stream) error {

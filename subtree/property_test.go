@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -42,7 +43,84 @@ func (m *machine) seal(t *rapid.T) {
 	m.t = t
 	r := m.rand("messages")
 	m.s.fill(t, r, 1+r.Intn(rapid.SampledFrom([]int{5, 50, 1500}).Draw(t, "most")), rapid.Bool().Draw(t, "large"))
-	mustSeal(t, m.st, m.s, m.s.cut())
+	m.s.cut()
+	m.sealRest()
+}
+
+// sealRest seals the windows that history does not have, or has no longer after an install.
+func (m *machine) sealRest() {
+	for _, last := m.st.Windows(); int(last) < len(m.s.cuts); last++ {
+		mustSeal(m.t, m.st, m.s, m.s.window(int(last)+1, m.s.cuts[last]))
+	}
+}
+
+// drop forgets the oldest windows.
+func (m *machine) drop(t *rapid.T) {
+	first, last := m.st.Windows()
+	through := uint64(rapid.IntRange(0, int(last)).Draw(t, "through"))
+	want := m.st.Files()
+	for len(want) > 0 && want[0].LastWindow <= through {
+		want = want[1:]
+	}
+	if err := m.st.Drop(through); err != nil {
+		t.Fatal(err)
+	}
+	if now := m.st.Files(); len(now) != len(want) || len(now) > 0 && now[0] != want[0] {
+		t.Fatalf("windows %d to %d, dropped up to %d: %v", first, last, through, now)
+	}
+	if now, _ := m.st.Windows(); now < first || now > last+1 {
+		t.Fatalf("windows begin at %d", now)
+	}
+}
+
+// install takes over some files of another Store, in which the windows are rewritten in other ways.
+func (m *machine) install(t *rapid.T) {
+	m.t = t
+	if len(m.s.cuts) == 0 {
+		t.Skip("no windows")
+	}
+	other := m.fromWindows()
+	for range rapid.IntRange(0, 2).Draw(t, "rewrites") {
+		files := other.Files()
+		from := rapid.IntRange(0, len(files)-1).Draw(t, "from")
+		to := rapid.IntRange(from, min(from+3, len(files)-1)).Draw(t, "to")
+		m.generation++
+		g := Generation{Number: m.generation, FirstWindow: files[from].FirstWindow, LastWindow: files[to].LastWindow, Plans: m.s.plans(3)}
+		m.plans[g.Number] = g
+		mustRewrite(t, other, g)
+	}
+	list := other.Files()
+	list = list[rapid.IntRange(0, len(list)-1).Draw(t, "first"):]
+	list = list[:rapid.IntRange(1, len(list)).Draw(t, "count")]
+	for range 2 {
+		if err := errors.Join(fetch(m.st, other, list), m.st.Install(list)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := slices.Index(m.st.Files(), list[0])
+	if now := m.st.Files(); i < 0 || !slices.Equal(now[i:i+len(list)], list) {
+		t.Fatalf("installed %v, history holds %v", list, now)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.sealRest()
+}
+
+// fromWindows is another Store with all windows.
+func (m *machine) fromWindows() *Store {
+	other := mustOpen(m.t, vfs.NewMem(), m.s, Options{CursorBytes: 1 << 20})
+	for i := range m.s.cuts {
+		mustSeal(m.t, other, m.s, m.s.window(i+1, m.s.cuts[i]))
+	}
+	return other
+}
+
+// scrub finds nothing.
+func (m *machine) scrub(t *rapid.T) {
+	if err := m.st.Scrub(context.Background(), nil); err != nil || len(m.st.Damaged()) > 0 {
+		t.Fatal(err, m.st.Damaged())
+	}
 }
 
 // rewrite makes a generation of some neighbouring files.
@@ -77,9 +155,11 @@ func (m *machine) again(t *rapid.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := uint64(1); n <= m.generation; n++ {
-		if err := m.st.Rewrite(context.Background(), m.plans[n], nil); err != nil {
-			t.Fatal(err)
+	for _, f := range before {
+		if f.Kind == KindGeneration {
+			if err := m.st.Rewrite(context.Background(), m.plans[f.Number], nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	after := m.st.Files()
@@ -120,8 +200,16 @@ func (m *machine) limit() Limit {
 func (m *machine) read(t *rapid.T) {
 	m.t = t
 	fs := mustFilters(t, randomFilters(m.rand("filters"))...)
-	_, last := m.st.Bounds()
-	next := uint64(rapid.IntRange(0, int(last)+1).Draw(t, "next"))
+	first, last := m.st.Bounds()
+	next := uint64(rapid.IntRange(int(first)-1, int(last)+1).Draw(t, "next"))
+	if first > 1 && next < first {
+		_, err := readAll(m.st, fs, next, noLimit)
+		var gone *GoneError
+		if !errors.As(err, &gone) || gone.Oldest != first {
+			t.Fatalf("%d of %d to %d: %v", next, first, last, err)
+		}
+		return
+	}
 	l := m.limit()
 	l.UpTo = 0
 	got, err := readAll(m.st, fs, next, func() Limit { return l })
@@ -138,17 +226,25 @@ func (m *machine) follow(t *rapid.T) {
 	m.t = t
 	if len(m.cursors) < 3 {
 		fs := mustFilters(t, randomFilters(m.rand("filters"))...)
-		next := uint64(rapid.IntRange(1, int(m.s.last())+1).Draw(t, "next"))
+		first, _ := m.st.Bounds()
+		next := uint64(rapid.IntRange(int(first), int(m.s.last())+1).Draw(t, "next"))
 		m.cursors = append(m.cursors, &following{fs: fs, next: next, c: m.st.NewCursor(topic.NewMatcher(m.s.table, fs), next)})
 	}
-	f := m.cursors[rapid.IntRange(0, len(m.cursors)-1).Draw(t, "cursor")]
+	i := rapid.IntRange(0, len(m.cursors)-1).Draw(t, "cursor")
+	f := m.cursors[i]
 	if rapid.IntRange(0, 4).Draw(t, "rest") == 0 {
 		f.c.Rest()
 	}
 	var v View
 	defer v.Release()
 	before, l := f.c.Position(), m.limit()
-	if err := f.c.Read(&v, l); err != nil {
+	err := f.c.Read(&v, l)
+	var gone *GoneError
+	if first, _ := m.st.Bounds(); errors.As(err, &gone) && gone.Oldest == first && gone.Wanted < first {
+		m.cursors = slices.Delete(m.cursors, i, i+1)
+		return
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := checkView(&v, l, before, f.c.Position()); err != nil {
@@ -167,7 +263,11 @@ func (m *machine) points(t *rapid.T) {
 	if m.s.last() == 0 {
 		t.Skip("empty")
 	}
-	seq := uint64(rapid.IntRange(1, int(m.s.last())).Draw(t, "seq"))
+	oldest, _ := m.st.Bounds()
+	if oldest > m.s.last() {
+		t.Skip("all dropped")
+	}
+	seq := uint64(rapid.IntRange(int(oldest), int(m.s.last())).Draw(t, "seq"))
 	rec, err := m.st.MessageAt(seq)
 	if err != nil || string(rec) != string(m.s.recs[seq-1][:len(rec)]) || len(m.s.recs[seq-1])-len(rec) >= 8 {
 		t.Fatalf("seq %d: %q, %v", seq, rec, err)
@@ -175,7 +275,7 @@ func (m *machine) points(t *rapid.T) {
 	name := m.s.names[rapid.IntRange(0, len(m.s.names)-1).Draw(t, "name")]
 	id, _ := m.s.table.Lookup(name)
 	want := uint64(0)
-	for i := seq; i > 0 && want == 0; i-- {
+	for i := seq; i >= oldest && want == 0; i-- {
 		if m.s.names[i-1] == name {
 			want = i
 		}
@@ -185,7 +285,7 @@ func (m *machine) points(t *rapid.T) {
 		t.Fatalf("last of %s up to %d: %v, want %d", name, seq, err, want)
 	}
 	at := timeOf(m.s.recs[seq-1]) + int64(rapid.IntRange(-1, 1).Draw(t, "plus"))
-	first := uint64(1)
+	first := oldest
 	for first <= m.s.last() && timeOf(m.s.recs[first-1]) < at {
 		first++
 	}
@@ -224,16 +324,22 @@ func (m *machine) volumes(t *rapid.T) {
 
 // rebuild makes every file that there is from windows alone, in another Store, and compares the hashes.
 func (m *machine) rebuild(t *rapid.T) {
-	other := mustOpen(t, vfs.NewMem(), m.s, Options{CursorBytes: 1 << 20})
-	for i := range m.s.cuts {
-		mustSeal(t, other, m.s, m.s.window(i+1, m.s.cuts[i]))
-	}
+	m.t = t
+	other := m.fromWindows()
 	for _, f := range m.st.Files() {
 		if f.Kind == KindGeneration {
 			mustRewrite(t, other, m.plans[f.Number])
 		}
 	}
+	if first, _ := m.st.Windows(); first > 1 {
+		if err := other.Drop(first - 1); err != nil {
+			t.Fatal(err)
+		}
+	}
 	mine, others := m.st.Files(), other.Files()
+	if len(mine) != len(others) {
+		t.Fatalf("built from other inputs: %v, %v", mine, others)
+	}
 	for i := range mine {
 		if mine[i] != others[i] {
 			t.Fatalf("built from other inputs:\n%+v\n%+v", mine[i], others[i])
@@ -255,7 +361,7 @@ func TestHistoryIsTheStream(t *testing.T) {
 		m.st = mustOpen(t, m.fs, m.s, m.o)
 		t.Repeat(map[string]func(*rapid.T){
 			"seal": m.seal, "rewrite": m.rewrite, "again": m.again, "reopen": m.reopen, "read": m.read, "follow": m.follow,
-			"points": m.points, "volumes": m.volumes, "rebuild": m.rebuild,
+			"points": m.points, "volumes": m.volumes, "rebuild": m.rebuild, "drop": m.drop, "install": m.install, "scrub": m.scrub,
 		})
 		m.reopen(t)
 		m.rebuild(t)
