@@ -19,13 +19,15 @@ import (
 //
 // Invariant: the tip holds every message above its floor, and the floor is never above what the folder holds whole.
 type archiver struct {
-	h       *history
-	kick    chan struct{}  // capacity 1: a window was sealed
-	before  []subtree.Meta // files that the folder had when it was opened: the log is replayed over them
-	oldest  uint64         // number of the oldest window that was retained when last looked at; 0: not looked at. run's
-	done    atomic.Uint64  // number of the last window looked at; all before it were, or are no longer retained
-	problem trouble
-	load    loadMeter
+	h        *history
+	kick     chan struct{}  // capacity 1: a window was sealed
+	before   []subtree.Meta // files that the folder had when it was opened: the log is replayed over them
+	oldest   uint64         // number of the oldest window that was retained when last looked at; 0: not looked at. run's
+	done     atomic.Uint64  // number of the last window looked at; all before it were, or are no longer retained
+	progress progress       // of done
+	ended    chan struct{}  // closed when run has returned
+	problem  trouble
+	load     loadMeter
 }
 
 // open sets the tip's floor by what the folder holds.
@@ -52,6 +54,7 @@ func (a *archiver) archived() uint64 {
 
 // run follows the machine's windows until ctx ends.
 func (a *archiver) run(ctx context.Context) {
+	defer close(a.ended)
 	for ctx.Err() == nil {
 		for w, ok := a.next(ctx); ok; w, ok = a.next(ctx) {
 			if !a.has(w) {
@@ -62,6 +65,7 @@ func (a *archiver) run(ctx context.Context) {
 			}
 			a.done.Store(w.Number)
 			a.h.tip.SetFloor(max(w.LastSeq, a.archived()))
+			a.progress.tell()
 			kick(a.h.rewriter.kick)
 		}
 		select {
@@ -97,6 +101,7 @@ func (a *archiver) drop(ctx context.Context, oldest fsm.Window) bool {
 			a.oldest = oldest.Number
 			a.done.Store(max(a.done.Load(), oldest.Number-1))
 			a.h.tip.SetFloor(max(oldest.FirstSeq-1, a.archived()))
+			a.progress.tell()
 			return true
 		}
 		a.problem.pause(ctx, &a.h.o)
@@ -165,6 +170,11 @@ func (a *archiver) has(w fsm.Window) bool {
 func (a *archiver) dropped(w fsm.Window) bool {
 	first, _ := a.h.store.Windows()
 	return w.Number < first
+}
+
+// await returns nil when all windows up to a number have been archived here; else ctx has ended, or the archiver.
+func (a *archiver) await(ctx context.Context, window uint64) error {
+	return a.progress.wait(ctx, a.ended, func() bool { return a.done.Load() >= window })
 }
 
 // seal reads the window from the tip, in one pass, and writes it.

@@ -100,15 +100,32 @@ func (f *folder) setCluster(clusterID string) error {
 	return nil
 }
 
-// setHasLog remembers that the raft log has entries.
+// setHasLog remembers that the raft log has entries. They go on behind the snapshot that overtook the log before, if one did.
 func (f *folder) setHasLog() error {
+	return f.change(func(id *identity) {
+		if !id.HasLog {
+			id.HasLog, id.Overtaken = true, ""
+		}
+	})
+}
+
+// setEmptyLog remembers that the raft log may be empty.
+func (f *folder) setEmptyLog() error { return f.change(func(id *identity) { id.HasLog = false }) }
+
+// setOvertaken remembers which snapshot of another node may be newer than the raft log; "": none.
+func (f *folder) setOvertaken(snapshot string) error {
+	return f.change(func(id *identity) { id.Overtaken = snapshot })
+}
+
+// change stores a changed identity, if it is another one.
+func (f *folder) change(with func(*identity)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.id.HasLog {
+	id := f.mu.id
+	with(&id)
+	if id.HasLog == f.mu.id.HasLog && id.Overtaken == f.mu.id.Overtaken {
 		return nil
 	}
-	id := f.mu.id
-	id.HasLog = true
 	if err := id.save(f.dir); err != nil {
 		return err
 	}

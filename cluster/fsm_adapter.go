@@ -1,9 +1,9 @@
 package cluster
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -21,6 +21,17 @@ type fsmAdapter struct {
 	fail    func(error)
 	results []fsm.Result // scratch
 	broken  bool         // an entry could not be applied: what follows must not be
+	index   uint64       // of the last entry that came here, or of the snapshot that was restored
+	window  uint64       // the last sealed window
+
+	// snaps keeps snapshots of what is applied here. nil: there are none.
+	snaps     *snapshotStore
+	ctx       context.Context // ends what a snapshot waits for
+	cluster   func() string   // the cluster's id
+	sealed    func()          // a window was sealed; must not block
+	runs      atomic.Bool     // raft runs: nothing is restored any more
+	restoring error           // why restoring failed; raft only logs it
+	since     atomic.Int64    // bytes of entries applied since the last snapshot
 }
 
 var _ raft.BatchingFSM = (*fsmAdapter)(nil)
@@ -38,7 +49,8 @@ func (a *fsmAdapter) ApplyBatch(logs []*raft.Log) []any {
 		}
 	}
 	if n := len(logs); n > 0 && !a.broken {
-		a.applied(logs[n-1].Index)
+		a.index = logs[n-1].Index
+		a.applied(a.index)
 	}
 	return make([]any, len(logs))
 }
@@ -52,18 +64,12 @@ func (a *fsmAdapter) apply(l *raft.Log) {
 	}
 	a.results = results
 	a.settle(h, results)
+	a.since.Add(int64(len(l.Data)))
+	if w := newestWindow(a.stream.machine); w != a.window {
+		a.window = w
+		a.sealed()
+	}
 }
 
 // Apply implements raft.FSM; raft uses ApplyBatch.
 func (a *fsmAdapter) Apply(l *raft.Log) any { return a.ApplyBatch([]*raft.Log{l})[0] }
-
-// Snapshot implements raft.FSM by refusing: the log is kept whole.
-func (a *fsmAdapter) Snapshot() (raft.FSMSnapshot, error) { return nil, errNoSnapshots }
-
-// Restore implements raft.FSM by refusing. It must not happen, so the node fails.
-func (a *fsmAdapter) Restore(r io.ReadCloser) error {
-	err := errors.Join(errNoSnapshots, r.Close())
-	a.broken = true
-	a.fail(fmt.Errorf("raft wants to restore a snapshot: %w", err))
-	return err
-}

@@ -26,6 +26,7 @@ type guardStore struct {
 	metrics *metrics
 	begun   func() error // called after entries were stored, before anybody is told; cheap after the first time
 
+	sizes    logSizes
 	poisoned atomic.Bool
 	mu       struct {
 		sync.Mutex
@@ -138,13 +139,20 @@ func (g *guardStore) StoreLogs(logs []*raft.Log) error {
 		if err := g.logs.StoreLogs(logs); err != nil {
 			return err
 		}
+		g.sizes.stored(logs)
 		return g.begun()
 	})
 }
 
 // DeleteRange implements raft.LogStore.
 func (g *guardStore) DeleteRange(low, high uint64) error {
-	return g.write("delete_range", func() error { return g.logs.DeleteRange(low, high) })
+	return g.write("delete_range", func() error {
+		if err := g.logs.DeleteRange(low, high); err != nil {
+			return err
+		}
+		g.sizes.deleted(low, high)
+		return nil
+	})
 }
 
 // set writes a term or a vote. raft panics when that fails, before the process can say why it stops. The guard has failed

@@ -51,13 +51,13 @@ type history struct {
 	store   *subtree.Store
 	table   *topic.Table
 	tip     *tipstore.Store
-	machine *fsm.Machine // set by start
+	machine *fsm.Machine // set before start
 
 	archiver archiver
 	rewriter rewriter
 
-	failed chan error // capacity 1
-	cancel context.CancelFunc
+	failed chan error         // capacity 1
+	cancel context.CancelFunc // nil: not started
 	loops  sync.WaitGroup
 	once   sync.Once // of stop
 
@@ -72,7 +72,8 @@ func openHistory(o HistoryOptions, table *topic.Table, tip *tipstore.Store) (*hi
 		return nil, fmt.Errorf("cluster: open the stream's history: %w", err)
 	}
 	h := &history{o: o, log: o.Logger, store: store, table: table, tip: tip, failed: make(chan error, 1)}
-	h.archiver = archiver{h: h, kick: make(chan struct{}, 1)}
+	h.archiver = archiver{h: h, kick: make(chan struct{}, 1), ended: make(chan struct{})}
+	h.archiver.progress.init()
 	h.rewriter = rewriter{h: h, kick: make(chan struct{}, 1), pace: pace{rate: o.RewriteRate}}
 	h.archiver.problem.init(o.Logger, "archiving")
 	h.rewriter.problem.init(o.Logger, "rewriting into stores")
@@ -80,8 +81,8 @@ func openHistory(o HistoryOptions, table *topic.Table, tip *tipstore.Store) (*hi
 	return h, nil
 }
 
-func (h *history) start(m *fsm.Machine) {
-	h.machine = m
+// start begins to follow the machine, which stands where the stream goes on.
+func (h *history) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	h.loops.Go(func() { h.archiver.run(ctx) })
@@ -91,7 +92,9 @@ func (h *history) start(m *fsm.Machine) {
 // stop ends both goroutines and lets the tip go.
 func (h *history) stop() {
 	h.once.Do(func() {
-		h.cancel()
+		if h.cancel != nil {
+			h.cancel()
+		}
 		h.loops.Wait()
 		h.tip.SetFloor(tipstore.NoFloor)
 	})

@@ -25,6 +25,7 @@ type identity struct {
 	NodeID    string   `json:"node_id"`              // random UUID; raft server id and gossip name
 	ClusterID string   `json:"cluster_id,omitempty"` // empty until the node belongs to a cluster; then never changes
 	HasLog    bool     `json:"has_log,omitempty"`    // the raft log has entries; one that is empty later was lost
+	Overtaken string   `json:"overtaken,omitempty"`  // the snapshot of another node that may be newer than the raft log
 	Removed   []string `json:"removed,omitempty"`    // ids that an operator removed: they are never added again
 }
 

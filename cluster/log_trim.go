@@ -11,11 +11,13 @@ import (
 const (
 	// trimChunk is how many entries are deleted from the log at once: a write transaction of the store, which commits wait behind.
 	trimChunk = 256
+	// sizeBlock is how many entries are counted together.
+	sizeBlock = 64
 	// holdLapse is how long a hold of the log lasts after it was last asked for.
 	holdLapse = time.Minute
 )
 
-// logSizes knows the bytes of the entries stored since the node started, in blocks of trimChunk indexes. What is older counts as
+// logSizes knows the bytes of the entries stored since the node started, in blocks of sizeBlock indexes. What is older counts as
 // nothing, so that the log is kept too long rather than cut too early.
 //
 // Invariants: blocks are in order of their numbers, without gaps unless the log has one; total is the sum of their bytes.
@@ -27,7 +29,7 @@ type logSizes struct {
 	}
 }
 
-// logBlock is the entries of indexes [number*trimChunk, (number+1)*trimChunk).
+// logBlock is the entries of indexes [number*sizeBlock, (number+1)*sizeBlock).
 type logBlock struct {
 	number uint64
 	bytes  int64
@@ -38,7 +40,7 @@ func (s *logSizes) stored(logs []*raft.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range logs {
-		number := l.Index / trimChunk
+		number := l.Index / sizeBlock
 		if n := len(s.mu.blocks); n == 0 || s.mu.blocks[n-1].number != number {
 			s.mu.blocks = append(s.mu.blocks, logBlock{number: number})
 		}
@@ -53,7 +55,7 @@ func (s *logSizes) deleted(low, high uint64) {
 	defer s.mu.Unlock()
 	kept := s.mu.blocks[:0]
 	for _, b := range s.mu.blocks {
-		if first := b.number * trimChunk; first >= low && first+trimChunk-1 <= high {
+		if first := b.number * sizeBlock; first >= low && first+sizeBlock-1 <= high {
 			s.mu.total -= b.bytes
 			continue
 		}
@@ -69,7 +71,7 @@ func (s *logSizes) keepFrom(keep int64) uint64 {
 	sum := int64(0)
 	for i := len(s.mu.blocks) - 1; i >= 0; i-- {
 		if sum += s.mu.blocks[i].bytes; sum >= keep {
-			return s.mu.blocks[i].number * trimChunk
+			return s.mu.blocks[i].number * sizeBlock
 		}
 	}
 	return 0

@@ -59,10 +59,17 @@ func (c *logCache) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// DeleteRange implements raft.LogStore. A cut tail is written again with other entries, so the cache starts anew.
+// DeleteRange implements raft.LogStore. A cut end is written again with other entries, so the cache starts anew; a cut beginning
+// leaves what comes after it.
 func (c *logCache) DeleteRange(low, high uint64) error {
 	c.mu.Lock()
-	c.resetLocked(0)
+	if high+1 < c.mu.next && low <= c.mu.first {
+		for c.mu.first <= high {
+			c.dropLocked()
+		}
+	} else {
+		c.resetLocked(0)
+	}
 	c.mu.Unlock()
 	return c.LogStore.DeleteRange(low, high)
 }

@@ -26,6 +26,9 @@ type metrics struct {
 	leaderships      prometheus.Counter
 	snapshotsRefused prometheus.Counter
 	strangers        prometheus.Counter
+	snapshots        prometheus.Counter
+	snapshotErrors   prometheus.Counter
+	trimmed          prometheus.Counter
 	storeSeconds     *prometheus.HistogramVec
 	storeBytes       prometheus.Histogram
 	storeEntries     prometheus.Histogram
@@ -58,6 +61,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.leaderships = counter("raft_leaderships_total", "Times that this node became leader.")
 	m.snapshotsRefused = counter("raft_snapshots_refused_total", "Snapshots that were wanted although the log is kept whole.")
 	m.strangers = counter("raft_strangers_total", "Raft connections from other clusters, refused.")
+	m.snapshots = counter("snapshots_total", "Snapshots taken here.")
+	m.snapshotErrors = counter("snapshot_errors_total", "Snapshots that could not be taken.")
+	m.trimmed = counter("log_trimmed_entries_total", "Entries deleted from the beginning of the log.")
 	m.storeSeconds = keep(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "cantus_raft_store_seconds", Help: "Time of one write to raft's stores.", Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12)}, []string{"op"}))
 	m.storeBytes = histogram("raft_store_bytes", "Bytes of entries in one write to the log.", 256, 4, 10)
@@ -96,6 +102,7 @@ func (m *metrics) observe(n *Node) {
 	m.observeTip(n)
 	if n.stream.history != nil {
 		m.observeHistory(n.stream)
+		m.observeSnapshots(n)
 	}
 }
 

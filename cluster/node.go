@@ -30,7 +30,8 @@ type Node struct {
 	stores    stores
 	guard     *guardStore
 	holds     *logHolds
-	logs      raft.LogStore // guard and cache over stores.logs
+	snaps     *snapshotStore // nil: no history, and so no snapshots
+	logs      raft.LogStore  // guard and cache over stores.logs
 	transport *guardTransport
 	adapter   *fsmAdapter
 	raft      *raft.Raft
@@ -44,6 +45,9 @@ type Node struct {
 	kicks      chan struct{} // capacity 1: housekeeping is due
 
 	planning chan struct{} // capacity 1: full while a plan is made
+	snapping chan struct{} // capacity 1: full while a snapshot is made
+	sealings chan struct{} // capacity 1: a window was sealed
+	trimming sync.Mutex    // held while the log's beginning is deleted
 
 	readyAt  atomic.Uint64 // index to be applied before the node is ready; 0: not known yet; set once
 	caughtUp atomic.Bool   // readyAt was reached; never false again
@@ -77,7 +81,7 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open %s: %w", o.DataDir, err)
 	}
-	stream, err := NewStream(StreamOptions{Tip: o.Stream.Tip, History: o.Stream.History})
+	stream, err := openStream(StreamOptions{Tip: o.Stream.Tip, History: o.Stream.History})
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
@@ -98,7 +102,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	n := &Node{
 		opts: o, log: o.Logger.With("node", o.Name), started: time.Now(), metrics: newMetrics(o.Registry), folder: f, stream: stream,
 		notify: make(chan bool, 16), kicks: make(chan struct{}, 1), planning: make(chan struct{}, 1), raftDown: make(chan struct{}),
-		holds: newLogHolds(),
+		holds: newLogHolds(), snapping: make(chan struct{}, 1), sealings: make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.failure.ch = make(chan struct{})
@@ -117,6 +121,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	n.proposer.diskLow, n.proposer.link, n.proposer.stuck = &n.diskLow, n.currentLink, n.fail
 	n.adapter = &fsmAdapter{
 		stream: stream, settle: n.settle, applied: n.positions.advance, config: n.topologyChanged, fail: n.fail,
+		ctx: n.ctx, cluster: n.ClusterID, sealed: func() { kick(n.sealings) },
 	}
 	return n
 }
@@ -149,7 +154,7 @@ func (n *Node) run() {
 	n.intake = cancel
 	n.proposing.Go(func() { n.proposer.run(intake) })
 	for _, loop := range []func(context.Context){
-		n.guard.watch, n.watchDisk, n.keepTopology, n.observeRaft, n.keepLink, n.housekeep, n.gossip.serve, n.watchHistory,
+		n.guard.watch, n.watchDisk, n.keepTopology, n.observeRaft, n.keepLink, n.housekeep, n.gossip.serve, n.watchHistory, n.keepSnapshots,
 		func(ctx context.Context) { n.gossip.keepJoined(ctx, n.opts.Join) },
 	} {
 		n.loops.Go(func() { loop(n.ctx) })

@@ -38,6 +38,9 @@ const (
 	DefaultExpireInterval   = time.Hour
 	DefaultRetainInterval   = time.Minute
 
+	DefaultSnapshotBytes = 256 << 20
+	DefaultLogKeepBytes  = 512 << 20
+
 	DefaultPlanWindows        = 8
 	DefaultStoresPerPartition = plan.DefaultBudget
 )
@@ -62,6 +65,10 @@ type Options struct {
 	// History is what this node asks for while it leads: what is decided there holds on all nodes. Whether a node keeps history
 	// itself is Stream.History.
 	History HistoryPolicy
+
+	// A snapshot is taken when a window is sealed and SnapshotBytes of entries were applied since the last one. The log behind the last
+	// two is cut as far as LogKeepBytes of entries stay, for nodes that were away for a while. Without history neither happens.
+	SnapshotBytes, LogKeepBytes int64
 
 	LogStore        string        // LogStoreBolt (default) or LogStoreMemory (tests: loses votes and log at Close)
 	Codec           record.Codec  // of entries; the zero value means S2
@@ -135,6 +142,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.CleanupDeadAfter, DefaultCleanupDeadAfter)
 	setDefault(&o.ExpireInterval, DefaultExpireInterval)
 	setDefault(&o.RetainInterval, DefaultRetainInterval)
+	setDefault(&o.SnapshotBytes, DefaultSnapshotBytes)
+	setDefault(&o.LogKeepBytes, DefaultLogKeepBytes)
 	setDefault(&o.Version, "dev")
 	setDefault(&o.History.PlanWindows, DefaultPlanWindows)
 	setDefault(&o.History.StoresPerPartition, DefaultStoresPerPartition)
@@ -184,6 +193,9 @@ func (o Options) validate() error {
 	}
 	if n := o.History.StoresPerPartition; n < 1 || n > plan.MaxStores {
 		return fmt.Errorf("cluster: options: History.StoresPerPartition %d is outside 1..%d", n, plan.MaxStores)
+	}
+	if o.SnapshotBytes < 0 || o.LogKeepBytes < 0 {
+		return fmt.Errorf("cluster: options: SnapshotBytes %d or LogKeepBytes %d is negative", o.SnapshotBytes, o.LogKeepBytes)
 	}
 	if o.History.WindowAge < 0 {
 		return fmt.Errorf("cluster: options: History.WindowAge %v is negative", o.History.WindowAge)

@@ -105,14 +105,29 @@ func (n *Node) startRaft(layer *streamLayer) error {
 	if n.opts.LogStore != LogStoreMemory {
 		n.guard.begun = n.folder.setHasLog
 	}
-	logs := newLogCache(n.guard, cacheBytes)
-	if err := n.noteState(logs); err != nil {
+	if err := n.recover(newLogCache(n.guard, cacheBytes)); err != nil {
 		return errors.Join(err, n.transport.Close(), st.close())
 	}
-	n.raft, err = n.newRaft(logs)
-	if err != nil {
-		return errors.Join(fmt.Errorf("start raft: %w", err), n.transport.Close(), st.close())
+	return nil
+}
+
+// recover starts raft from the snapshot and the log that this node has.
+func (n *Node) recover(logs raft.LogStore) error {
+	if err := n.openSnapshotStore(); err != nil {
+		return err
 	}
+	logs, err := n.chooseStart(logs)
+	if err == nil {
+		err = n.noteState(logs)
+	}
+	if err != nil {
+		return err
+	}
+	if n.raft, err = n.newRaft(logs); err != nil {
+		return fmt.Errorf("start raft: %w", errors.Join(err, n.adapter.restoring))
+	}
+	n.adapter.runs.Store(true)
+	n.stream.start()
 	return nil
 }
 
@@ -123,7 +138,11 @@ func (n *Node) newRaft(logs raft.LogStore) (r *raft.Raft, err error) {
 			err = fmt.Errorf("%v: data folder %s is damaged: %s", p, n.opts.DataDir, howToMend)
 		}
 	}()
-	return raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, raft.NewDiscardSnapshotStore(), n.transport)
+	var snaps raft.SnapshotStore = raft.NewDiscardSnapshotStore()
+	if n.snaps != nil {
+		snaps = n.snaps
+	}
+	return raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, snaps, n.transport)
 }
 
 // noteState notes whether there is a raft log already. A node that lost its log or its vote must not go on under its id: the
@@ -134,7 +153,7 @@ func (n *Node) noteState(logs raft.LogStore) error {
 		return fmt.Errorf("read the raft log: %w", err)
 	}
 	n.logs = logs
-	n.gossip.mu.own.State = last > 0
+	n.gossip.mu.own.State = last > 0 || n.restores()
 	if last > 0 && n.ClusterID() == "" {
 		return fmt.Errorf("data folder %s holds a raft log but no cluster id: identity.json was replaced: restore it", n.opts.DataDir)
 	}

@@ -57,7 +57,7 @@ func (s *snapshotStore) loadOne(id string) error {
 		err = s.checkPresence(m)
 	}
 	if err != nil {
-		s.mu.damaged = append(s.mu.damaged, fmt.Errorf("snapshot %s: %w", id, err))
+		s.mu.damaged = append(s.mu.damaged, damagedSnapshot{id, err})
 		return nil
 	}
 	s.mu.kept = append(s.mu.kept, keptSnapshot{m, blob})
@@ -118,6 +118,11 @@ func (s *snapshotStore) put(blob []byte) error {
 	received := receivedName(m.stateSum, stateSuffix)
 	if !s.hasState(m.stateSum) {
 		return fmt.Errorf("put snapshot %s: its state file %s is not here: receive it first", m.id(), received)
+	}
+	if s.putting != nil {
+		if err := s.putting(m.id()); err != nil {
+			return fmt.Errorf("put snapshot %s: %w", m.id(), err)
+		}
 	}
 	return s.commit(m, blob, received)
 }

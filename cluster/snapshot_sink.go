@@ -17,6 +17,7 @@ type snapshotSink struct {
 	blob    bytes.Buffer // what was written to raft's face of the sink: the manifest
 	settled bool         // closed or cancelled
 	closed  error        // of the first Close
+	done    func()       // called when Close has succeeded; nil: nobody asks
 }
 
 // ID implements raft.SnapshotSink.
@@ -56,9 +57,13 @@ func (k *snapshotSink) Close() error {
 	}
 	if k.closed = k.commit(); k.closed != nil {
 		_ = k.Cancel() // removes what is of no use any more
+		return k.closed
 	}
 	k.settle()
-	return k.closed
+	if k.done != nil {
+		k.done()
+	}
+	return nil
 }
 
 func (k *snapshotSink) commit() error {

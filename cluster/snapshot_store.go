@@ -55,13 +55,15 @@ type snapshotStore struct {
 	covers func(*snapManifest) bool
 	// held tells whether somebody fetches the snapshot of an index, so that it is kept beyond the newest two. nil: nobody does.
 	held func(index uint64) bool
+	// putting is told before a snapshot of another node comes into force. nil: nobody asks.
+	putting func(id string) error
 
 	writing sync.Mutex // one change of the folder at a time
 	mu      struct {
 		sync.Mutex
-		kept    []keptSnapshot // newest first; the slice is replaced, never changed
-		damaged []error        // found on opening or noted since
-		sink    bool           // one is open
+		kept    []keptSnapshot    // newest first; the slice is replaced, never changed
+		damaged []damagedSnapshot // found on opening or noted since
+		sink    bool              // one is open
 	}
 }
 
@@ -69,6 +71,12 @@ type snapshotStore struct {
 type keptSnapshot struct {
 	m    *snapManifest
 	blob []byte // the manifest's bytes
+}
+
+// damagedSnapshot is one that cannot be used; its files stay until newer ones push them out.
+type damagedSnapshot struct {
+	id  string
+	err error // errSnapshotFormat
 }
 
 var _ raft.SnapshotStore = (*snapshotStore)(nil)
@@ -115,18 +123,18 @@ func (s *snapshotStore) newest() (*snapManifest, bool) {
 }
 
 // problems are the snapshots that cannot be used because of damage.
-func (s *snapshotStore) problems() []error {
+func (s *snapshotStore) problems() []damagedSnapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.damaged
 }
 
-// setDamaged takes a snapshot off the list. Its files stay until newer ones push them out.
+// setDamaged takes a snapshot off the list.
 func (s *snapshotStore) setDamaged(m *snapManifest, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.kept = slices.DeleteFunc(slices.Clone(s.mu.kept), func(k keptSnapshot) bool { return k.m == m })
-	s.mu.damaged = append(slices.Clip(s.mu.damaged), fmt.Errorf("snapshot %s: %w", m.id(), err))
+	s.mu.damaged = append(slices.Clip(s.mu.damaged), damagedSnapshot{m.id(), err})
 }
 
 // List implements raft.SnapshotStore.

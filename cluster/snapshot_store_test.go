@@ -362,7 +362,7 @@ func TestDamagedSnapshots(t *testing.T) {
 			}
 		}
 		mustBeWhole(t, s, 10)
-		if p := s.problems(); len(p) != 1 || !errors.Is(p[0], errSnapshotFormat) {
+		if p := s.problems(); len(p) != 1 || p[0].id != "s-3-20" || !errors.Is(p[0].err, errSnapshotFormat) {
 			t.Errorf("%s: %v", name, p)
 		}
 		mustDo(t, errors.Join(take(s, 30), take(s, 40)))

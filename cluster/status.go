@@ -52,6 +52,10 @@ type Status struct {
 	Nodes            []NodeStatus `json:"nodes"`
 	FailureTolerance int          `json:"failure_tolerance"` // voters that may fail now without losing the quorum
 
+	LogFirstIndex uint64        `json:"log_first_index"`    // oldest entry in the log of the node that answers; 0: none
+	LogKnownBytes int64         `json:"log_known_bytes"`    // of entries stored since that node started
+	Snapshot      *SnapshotInfo `json:"snapshot,omitempty"` // its newest; nil: it has none
+
 	History *HistoryStatus `json:"history,omitempty"` // of the node that answers; nil: it keeps none
 }
 
@@ -72,6 +76,10 @@ func (n *Node) Status(ctx context.Context) Status {
 		CommitIndex: own.Commit, AppliedIndex: own.Applied, FirstSeq: own.First, AppliedSeq: own.Seq,
 	}
 	s.History = n.stream.HistoryStatus()
+	s.LogFirstIndex, s.LogKnownBytes = n.logFirst(), n.guard.sizes.known()
+	if list := n.Snapshots(); len(list) > 0 {
+		s.Snapshot = &list[0]
+	}
 	s.Nodes = n.nodeStatuses(string(leader), answers)
 	s.judge(n.servers())
 	return s

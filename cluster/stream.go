@@ -39,6 +39,22 @@ type Stream struct {
 
 // NewStream makes an empty stream. The caller owns it and must Close it.
 func NewStream(o StreamOptions) (*Stream, error) {
+	s, err := openStream(o)
+	if err == nil {
+		s.start()
+	}
+	return s, err
+}
+
+// start lets history follow what is applied from here on. Once, before the first Apply and after restore.
+func (s *Stream) start() {
+	if s.history != nil {
+		s.history.start()
+	}
+}
+
+// openStream makes an empty stream whose history does not follow yet, so that a state can be restored.
+func openStream(o StreamOptions) (*Stream, error) {
 	if o.MaxTopics <= 0 {
 		o.MaxTopics = fsm.DefaultMaxTopics
 	}
@@ -60,7 +76,7 @@ func NewStream(o StreamOptions) (*Stream, error) {
 	}
 	s.machine = fsm.New(mo)
 	if s.history != nil {
-		s.history.start(s.machine)
+		s.history.machine = s.machine
 	}
 	return s, nil
 }
