@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+
+	"github.com/cantus-bus/cantus/internal/bugs"
 )
 
 // boltMmap is the address space that bolt maps at once. It is not allocated; a small first map makes bolt map again,
@@ -41,7 +43,7 @@ func openStores(o Options, f *folder) (stores, error) {
 	if err != nil {
 		return stores{}, errors.Join(err, logs.Close())
 	}
-	return stores{logs: logs, stable: stable, close: func() error { return errors.Join(logs.Close(), stable.Close()) }}, nil
+	return hurt(stores{logs: logs, stable: stable, close: func() error { return errors.Join(logs.Close(), stable.Close()) }}), nil
 }
 
 // openBolt opens a bolt file that fsyncs every commit. The freelist is not written (it is rebuilt at start) and is kept
@@ -54,7 +56,7 @@ func openBolt(path string, mmap int64) (*raftboltdb.BoltStore, error) {
 	if err := checkWhole(path); err != nil {
 		return nil, fmt.Errorf("open raft store %s: %w: %s", path, err, howToMend)
 	}
-	s, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: bo})
+	s, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: bo, NoSync: bugs.NoFsync})
 	if err != nil {
 		return nil, fmt.Errorf("open raft store %s: %w", path, err)
 	}

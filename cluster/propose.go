@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/bugs"
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
 )
@@ -172,7 +174,7 @@ func (p *proposer) number(name string) uint32 {
 // header stamps an entry. Time never goes back, whatever the clock does.
 func (p *proposer) header(sess *session, prop *proposal, k record.Kind) record.EntryHeader {
 	prop.started = time.Now()
-	p.lastTime = max(prop.started.UnixNano(), p.lastTime, p.stream.Machine().LastTime())
+	p.lastTime = max(faults.Now().UnixNano(), p.lastTime, p.stream.Machine().LastTime())
 	return record.EntryHeader{Kind: k, Time: p.lastTime, Proposer: sess.id, Proposal: prop.number}
 }
 
@@ -185,6 +187,12 @@ func (p *proposer) propose(sess *session, prop *proposal, data []byte) bool {
 			p.putBack(prop.items)
 		}
 		return false
+	}
+	if bugs.AckEarly {
+		for _, it := range prop.items {
+			p.complete(it, fsm.Result{Code: fsm.Duplicate}) // an ack without a place
+		}
+		prop.items = nil
 	}
 	prop.future = p.raft.Apply(data, 0)
 	sess.watch(prop)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/bugs"
 	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/tipstore"
 )
@@ -64,6 +65,7 @@ func (r *Reader) readSomewhere(v *tipstore.View, l tipstore.Limit) error {
 		return &tipstore.GoneError{Wanted: r.position + 1, Oldest: oldest}
 	}
 	if r.past != nil && r.tipIsNear() {
+		r.position += bugs.Fence
 		r.toTip()
 	}
 	if r.past != nil {

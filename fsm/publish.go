@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 
+	"github.com/cantus-bus/cantus/internal/bugs"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
 )
@@ -97,7 +98,7 @@ func (m *Machine) applyBatch(b record.Batch) Result {
 	r := Result{Count: h.Count}
 	var p *producer
 	if h.Producer != (record.ProducerID{}) {
-		if p = m.producers.admit(&h, m.now, &r); p == nil {
+		if p = m.producers.admit(&h, m.now, &r); p == nil && !(bugs.NoDedupe && r.Code == Duplicate) {
 			return r
 		}
 	}

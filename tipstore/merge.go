@@ -1,6 +1,7 @@
 package tipstore
 
 import (
+	"github.com/cantus-bus/cantus/internal/bugs"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/tipstore/losertree"
@@ -132,7 +133,7 @@ func (m *merge) fill(x *lists) {
 				m.queue.Pop()
 				break
 			}
-			if next >= lead || m.n == mergeBatch {
+			if next >= lead && !bugs.Merge || m.n == mergeBatch {
 				m.queue.Replace(next)
 				break
 			}

@@ -5,7 +5,7 @@ import (
 )
 
 // OS is the machine's file system. Folders are made with mode 0750, files with 0640.
-func OS() FS { return osFS{} }
+func OS() FS { return hurt(osFS{}) }
 
 type osFS struct{}
 

@@ -1,0 +1,6 @@
+//go:build !bug_no_fsync
+
+package bugs
+
+// NoFsync: the raft log is written and not synced.
+const NoFsync = false

@@ -1,0 +1,8 @@
+//go:build !faults
+
+package faults
+
+import "time"
+
+// Now is time.Now.
+func Now() time.Time { return time.Now() }

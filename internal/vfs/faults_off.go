@@ -1,0 +1,5 @@
+//go:build !faults
+
+package vfs
+
+func hurt(f FS) FS { return f }
