@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
@@ -17,7 +18,7 @@ import (
 // there already is left alone, without a call of next, unless its file is damaged: then it is written again. ErrOutOfOrder
 // if the window does not follow on the last. After an error history is as before and Seal may be called again.
 //
-// It holds the window's records in memory, and 12 bytes more for each.
+// It holds the window's records in memory, and about an eighth more.
 func (s *Store) Seal(w Window, next func() (run []byte, err error)) error {
 	s.sealing.Lock()
 	defer s.sealing.Unlock()
@@ -68,7 +69,7 @@ func (s *Store) isDamaged(f *file) bool {
 }
 
 func (s *Store) seal(w Window, next func() ([]byte, error)) error {
-	g := gather{w: w, table: s.table, chains: make(map[topic.PartitionID]*chain)}
+	g := gather{w: w, table: s.table, spare: &s.chunks}
 	if err := g.collect(next); err != nil {
 		return err
 	}
@@ -103,28 +104,28 @@ func (s *Store) seal(w Window, next func() ([]byte, error)) error {
 	})
 }
 
-// gatherChunk is the size of the pieces in which a window's records are kept.
-const gatherChunk = 1 << 20
+// Records of a window are kept in pieces of at least minChunk bytes, at most maxChunk, unless one record is larger.
+const (
+	minChunk = 1 << 10
+	maxChunk = 256 << 10
+)
 
-// gather collects the records of a window and chains those of each partition.
-//
-// Invariant: record i of the window begins at where[i]: chunk in the upper half, offset in the lower; after[i] is the next
-// record of its partition, 0 if there is none.
+// gather collects the records of a window by partition. Each goes right to the end of its partition's: so both the reading
+// here and the writing of a partition, later, are in the order of memory.
 type gather struct {
-	w      Window
-	table  *topic.Table
-	chunks [][]byte
-	where  []uint64
-	after  []uint32
-	chains map[topic.PartitionID]*chain
-	recent *chain
-	foot   footer // times and samples
+	w     Window
+	table *topic.Table
+	piles []*pile // by partition; nil: none of its records has come
+	count uint64  // of records
+	foot  footer  // times and samples
+	spare *sync.Pool
 }
 
-type chain struct {
-	part        topic.PartitionID
-	node        topic.ID
-	first, last uint32
+// pile is what came of one partition, in seq order.
+type pile struct {
+	node   topic.ID
+	chunks [][]byte // whole records
+	bytes  int
 }
 
 func (g *gather) collect(next func() ([]byte, error)) error {
@@ -132,10 +133,10 @@ func (g *gather) collect(next func() ([]byte, error)) error {
 	if n > 1<<31 {
 		return fmt.Errorf("%d messages are too many for a window", n)
 	}
-	for uint64(len(g.where)) < n {
+	for g.count < n {
 		run, err := next()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("the messages end before seq %d: %w", g.w.FirstSeq+uint64(len(g.where)), io.ErrUnexpectedEOF)
+			err = fmt.Errorf("the messages end before seq %d: %w", g.w.FirstSeq+g.count, io.ErrUnexpectedEOF)
 		}
 		if err != nil {
 			return err
@@ -162,30 +163,27 @@ func (g *gather) addRun(run []byte) error {
 }
 
 func (g *gather) add(rec []byte) error {
-	i, seq, id := uint32(len(g.where)), seqOf(rec), topicOf(rec)
-	if want := g.w.FirstSeq + uint64(i); seq != want || seq > g.w.LastSeq {
+	seq, id := seqOf(rec), topicOf(rec)
+	if want := g.w.FirstSeq + g.count; seq != want || seq > g.w.LastSeq {
 		return fmt.Errorf("a message with seq %d where %d is due (last of the window: %d)", seq, want, g.w.LastSeq)
 	}
 	if int(id) >= g.table.Nodes() || g.table.Partition(id) == topic.NoPartition {
 		return fmt.Errorf("message %d has the unknown topic %d", seq, id)
 	}
-	g.store(rec)
-	g.after = append(g.after, 0)
-	part := g.table.Partition(id)
-	if g.recent == nil || g.recent.part != part {
-		c := g.chains[part]
-		if c == nil {
-			c = &chain{part: part, node: g.table.PartitionNode(part), first: i, last: i}
-			g.chains[part] = c
-		}
-		g.recent = c
-	}
-	if g.recent.last != i {
-		g.after[g.recent.last] = i
-	}
-	g.recent.last = i
-	g.foot.note(seq, timeOf(rec), seq == g.w.FirstSeq)
+	g.pile(g.table.Partition(id)).store(rec, g.spare)
+	g.foot.note(seq, timeOf(rec), g.count == 0)
+	g.count++
 	return nil
+}
+
+func (g *gather) pile(part topic.PartitionID) *pile {
+	if int(part) >= len(g.piles) {
+		g.piles = append(g.piles, make([]*pile, int(part)+1-len(g.piles))...)
+	}
+	if g.piles[part] == nil {
+		g.piles[part] = &pile{node: g.table.PartitionNode(part)}
+	}
+	return g.piles[part]
 }
 
 // note keeps the times of a message; they come in order.
@@ -199,33 +197,33 @@ func (f *footer) note(seq uint64, time int64, first bool) {
 	}
 }
 
-// store copies a record into the chunks.
-func (g *gather) store(rec []byte) {
-	n := len(g.chunks) - 1
-	if n < 0 || len(g.chunks[n])+len(rec) > cap(g.chunks[n]) {
-		g.chunks = append(g.chunks, make([]byte, 0, max(gatherChunk, len(rec))))
+// store copies a record into the last chunk. A new one is as large as an eighth of what is there: little is wasted.
+func (p *pile) store(rec []byte, spare *sync.Pool) {
+	n := len(p.chunks) - 1
+	if n < 0 || len(p.chunks[n])+len(rec) > cap(p.chunks[n]) {
+		p.chunks = append(p.chunks, newChunk(max(len(rec), min(maxChunk, max(minChunk, p.bytes/8))), spare))
 		n++
 	}
-	g.where = append(g.where, uint64(n)<<32|uint64(len(g.chunks[n])))
-	g.chunks[n] = append(g.chunks[n], rec...)
+	p.chunks[n] = append(p.chunks[n], rec...)
+	p.bytes += len(rec)
 }
 
-func (g *gather) record(i uint32) []byte {
-	at := g.where[i]
-	rec := g.chunks[at>>32][uint32(at):]
-	return rec[:sizeOf(rec)]
+func newChunk(size int, spare *sync.Pool) []byte {
+	if size == maxChunk {
+		if b, ok := spare.Get().(*[]byte); ok {
+			return (*b)[:0]
+		}
+	}
+	return make([]byte, 0, size)
 }
 
-// write writes all partitions.
+// write writes all partitions, and lets go of their records.
 func (g *gather) write(w *fileWriter, p *partitionWriter) error {
 	defer p.close()
-	list := make([]*chain, 0, len(g.chains))
-	for _, c := range g.chains {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *chain) int { return cmp.Compare(a.node, b.node) })
-	for _, c := range list {
-		if err := g.writeChain(p, c); err != nil {
+	list := slices.DeleteFunc(g.piles, func(x *pile) bool { return x == nil })
+	slices.SortFunc(list, func(a, b *pile) int { return cmp.Compare(a.node, b.node) })
+	for _, x := range list {
+		if err := x.write(p, g.spare); err != nil {
 			return err
 		}
 	}
@@ -233,16 +231,22 @@ func (g *gather) write(w *fileWriter, p *partitionWriter) error {
 	return nil
 }
 
-func (g *gather) writeChain(p *partitionWriter, c *chain) error {
-	if err := p.begin(c.node, nil); err != nil {
+func (x *pile) write(p *partitionWriter, spare *sync.Pool) error {
+	if err := p.begin(x.node, nil); err != nil {
 		return err
 	}
-	for i := c.first; ; i = g.after[i] {
-		if err := p.add(g.record(i)); err != nil {
-			return err
+	for i, chunk := range x.chunks {
+		for rest := chunk; len(rest) > 0; {
+			size := sizeOf(rest)
+			if err := p.add(rest[:size]); err != nil {
+				return err
+			}
+			rest = rest[size:]
 		}
-		if i == c.last {
-			return p.finish()
+		if cap(chunk) == maxChunk {
+			spare.Put(&chunk)
 		}
+		x.chunks[i] = nil
 	}
+	return p.finish()
 }

@@ -25,6 +25,8 @@ type Store struct {
 	o     Options
 	cache *cache
 	views sync.Pool // of *[]byte: buffers of views
+	// chunks are of *[]byte, maxChunk each: the memory of windows to be sealed
+	chunks sync.Pool
 	// spillLimit is spillMemory; tests make it small.
 	spillLimit int
 
