@@ -44,7 +44,9 @@ func openFolder(dir string) (*folder, error) {
 		return nil, err
 	}
 	f := &folder{dir: dir, lock: lock}
-	f.mu.id, err = loadIdentity(dir)
+	if err = refuseUnfinished(dir); err == nil {
+		f.mu.id, err = loadIdentity(dir)
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

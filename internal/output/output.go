@@ -93,11 +93,18 @@ type Bar struct {
 }
 
 // Progress starts a bar; total below 0 means unknown. It is silent unless Err is a terminal.
-func (w *Writer) Progress(total int64, what string) *Bar {
+func (w *Writer) Progress(total int64, what string) *Bar { return w.progress(total, what) }
+
+// ProgressBytes starts a bar of bytes, whose total is told with Set.
+func (w *Writer) ProgressBytes(what string) *Bar {
+	return w.progress(-1, what, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
+}
+
+func (w *Writer) progress(total int64, what string, more ...progressbar.Option) *Bar {
 	if w.NoProgress || !isTerminal(w.Err) {
 		return &Bar{}
 	}
-	return &Bar{bar: progressbar.NewOptions64(total,
+	return &Bar{bar: progressbar.NewOptions64(total, append([]progressbar.Option{
 		progressbar.OptionSetWriter(w.Err),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(),
@@ -105,7 +112,7 @@ func (w *Writer) Progress(total int64, what string) *Bar {
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionFullWidth(),
-	)}
+	}, more...)...)}
 }
 
 // Add moves the bar on. A terminal that cannot be written to is no reason to stop the work.
@@ -116,6 +123,19 @@ func (b *Bar) Add(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_ = b.bar.Add64(n)
+}
+
+// Set moves the bar to done of total.
+func (b *Bar) Set(done, total int64) {
+	if b.bar == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bar.GetMax64() != total {
+		b.bar.ChangeMax64(total)
+	}
+	_ = b.bar.Set64(done)
 }
 
 // Finish removes the bar.
