@@ -75,9 +75,11 @@ type Retention struct {
 
 // Log is the section "log".
 type Log struct {
-	Store   string `key:"store" default:"bolt" enum:"bolt" doc:"Where entries are kept."`
-	Codec   string `key:"codec" default:"s2" enum:"s2,lz4,zstd,none" doc:"Compression of entries, where it saves at least an eighth."`
-	MinFree Size   `key:"min_free" default:"256MiB" doc:"Publishes are refused while the disk of the data folder has less free space."`
+	Store         string `key:"store" default:"bolt" enum:"bolt" doc:"Where entries are kept."`
+	Codec         string `key:"codec" default:"s2" enum:"s2,lz4,zstd,none" doc:"Compression of entries, where it saves at least an eighth."`
+	MinFree       Size   `key:"min_free" default:"256MiB" doc:"Publishes are refused while the disk of the data folder has less free space."`
+	SnapshotBytes Size   `key:"snapshot_bytes" default:"256MiB" doc:"Bytes of entries after which a node takes a snapshot, at the end of a window, so that it starts from there. Only with history.enabled."`
+	KeepBytes     Size   `key:"keep_bytes" default:"512MiB" doc:"Bytes of entries that stay behind snapshots, for nodes that were away for a while; one that was away for longer fetches files. Only with history.enabled."`
 }
 
 // Publish is the section "publish".

@@ -169,6 +169,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		"cluster.join": "x:1", "cluster.advertise": "x", "cluster.stabilization": "1s", "cluster.cleanup_dead_after": "1h",
 		"cluster.gossip_key": "MDEyMzQ1Njc4OWFiY2RlZg==", "listen.raft": "127.0.0.1:7", "listen.gossip": "127.0.0.1:8",
 		"tip.size": "65MiB", "tip.index": "off", "tip.chunk": "8MiB", "log.codec": "zstd", "log.min_free": "1GiB",
+		"log.snapshot_bytes": "1MiB", "log.keep_bytes": "2MiB",
 		"publish.max_inflight": "3MiB", "publish.entries_inflight": "3", "publish.wait": "1s", "limits.topics": "5", "limits.producers": "6",
 		"limits.connections": "7", "limits.connection_inflight": "2MiB", "limits.subscriptions": "8", "limits.event_streams": "9",
 		"raft.heartbeat_timeout": "700ms", "raft.election_timeout": "2s", "raft.lease_timeout": "200ms", "raft.commit_timeout": "7ms",

@@ -44,6 +44,8 @@ func clusterOptions(c *config.Config, o Options, registry prometheus.Registerer)
 		MaxInflight:      int(c.Publish.MaxInflight),
 		EntriesInflight:  int(c.Publish.EntriesInflight),
 		MinFreeBytes:     int64(c.Log.MinFree),
+		SnapshotBytes:    max(int64(c.Log.SnapshotBytes), 1), // 0, to cluster, is the default
+		LogKeepBytes:     max(int64(c.Log.KeepBytes), 1),
 		PublishWait:      c.Publish.Wait.Std(),
 		HeartbeatTimeout: c.Raft.HeartbeatTimeout.Std(),
 		ElectionTimeout:  c.Raft.ElectionTimeout.Std(),
