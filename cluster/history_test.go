@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,13 +130,12 @@ func (w *readerWorld) restart(t *testing.T, fs vfs.FS) {
 	} else {
 		defer w.replay(t)
 	}
-	for _, rd := range w.readers {
-		w.resume(rd)
-	}
+	w.readers = slices.DeleteFunc(w.readers, func(rd *tracked) bool { return !w.resume(rd) })
 }
 
-// resume opens a reader anew after what it got. One whose start time has not come stays as it is.
-func (w *readerWorld) resume(t *tracked) {
+// resume opens a reader anew after what it got; it is false if that is no longer retained. One whose start time has not come stays as it
+// is.
+func (w *readerWorld) resume(t *tracked) bool {
 	o := ReaderOptions{Filters: t.filters, Start: wire.StartSeq, Value: max(t.Position(), t.delivered) + 1}
 	if t.since != 0 {
 		o = ReaderOptions{Filters: t.filters, Start: wire.StartTime, Value: uint64(t.since)}
@@ -143,12 +143,16 @@ func (w *readerWorld) resume(t *tracked) {
 		o.Value = t.start
 	}
 	r, err := w.s.OpenReader(o)
+	if oldest := w.s.Machine().FirstSeq(); o.Start == wire.StartSeq && o.Value < oldest && isGone(err) {
+		return false
+	}
 	if err != nil {
 		w.r.Fatal(err)
 	}
 	head := t.head
 	t.Reader = r
 	t.head, t.floating = head, t.since != 0
+	return true
 }
 
 // TestHistoryAgainstBruteForce: a tiny ring and tiny windows, so that nearly everything is read from history; writes that fail,
