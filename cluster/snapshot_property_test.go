@@ -1,0 +1,229 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/vfs"
+	"github.com/cantus-bus/cantus/subtree"
+	"github.com/cantus-bus/cantus/tipstore"
+)
+
+// snapshotWorld is a world of readers whose stream is restored from snapshots.
+type snapshotWorld struct {
+	*readerWorld
+	t       *testing.T
+	fs      *vfs.Mem
+	digest  map[string]string // of the log so far
+	pending *pendingSnapshot  // captured, not written yet
+	last    *writtenSnapshot
+	tip     tipstore.Options
+}
+
+type pendingSnapshot struct {
+	index uint64
+	state *streamState
+}
+
+// writtenSnapshot is a state file, and the parts of the manifest that restoring looks at.
+type writtenSnapshot struct {
+	m     snapManifest
+	state []byte
+}
+
+// historyOptions are those of historyFeeder's streams.
+func historyOptions(fs vfs.FS) StreamOptions {
+	return StreamOptions{Tip: smallTip, MaxTopics: 1000, MaxProducers: 10, History: &HistoryOptions{
+		Dir: "history", FS: fs, RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond,
+		Subtree: subtree.Options{OpenFiles: 3, CacheBytes: 64 << 10, CursorBytes: 64 << 10},
+	}}
+}
+
+// capture takes the state now; it is written later.
+func (w *snapshotWorld) capture() { w.pending = &pendingSnapshot{w.index, w.s.capture()} }
+
+// persist writes what was captured, though the stream has gone on since.
+func (w *snapshotWorld) persist() {
+	p := w.pending
+	w.pending = nil
+	sealed, ok := p.state.state.Sealed()
+	if ok {
+		if err := w.s.history.archiver.await(context.Background(), sealed.Number); err != nil {
+			w.r.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	if err := p.state.writeTo(context.Background(), &b); err != nil {
+		w.r.Fatal(err)
+	}
+	st := p.state.state
+	w.last = &writtenSnapshot{state: b.Bytes(), m: snapManifest{
+		index: p.index, seq: st.Seq(), firstSeq: st.First(), window: sealed.Number, windowSeq: sealed.LastSeq,
+	}}
+}
+
+// restartFromSnapshot loses tip and state and restores them from the last snapshot and the log behind it. The ring may have another
+// size after it.
+func (w *snapshotWorld) restartFromSnapshot() {
+	for _, rd := range w.readers {
+		rd.Close()
+	}
+	w.pending = nil
+	w.digest = w.s.machine.Digest().Parts
+	w.close(w.t)
+	w.tip.SizeBytes = int64(rapid.SampledFrom([]int{16, 40, 200}).Draw(w.r, "KiB of ring")) << 10
+	o := historyOptions(w.fs)
+	o.Tip = w.tip
+	s, err := openStream(o)
+	if err != nil {
+		w.r.Fatal(err)
+	}
+	w.s = s
+	from := uint64(0)
+	if w.last != nil {
+		from = w.last.m.index
+		if err := s.restore(&w.last.m, bytes.NewReader(w.last.state)); err != nil {
+			w.r.Fatal(err)
+		}
+		if err := s.tip.Check(); err != nil {
+			w.r.Fatal(err)
+		}
+		if first, last := s.Bounds(); first != 1 && last > 0 || last != w.last.m.seq {
+			w.r.Fatalf("restored at %d, %d to %d can be read", w.last.m.seq, first, last)
+		}
+	}
+	s.start()
+	replay := func() {
+		for i := from; i < w.index; i++ {
+			if _, _, err := s.Apply(i+1, w.log[i], nil); err != nil {
+				w.r.Fatal(err)
+			}
+		}
+		if got := s.machine.Digest().Parts; !maps.Equal(got, w.digest) {
+			w.r.Fatalf("after the restart\n%v\nbefore it\n%v", got, w.digest)
+		}
+	}
+	if rapid.Bool().Draw(w.r, "readers come back at once") {
+		defer replay()
+	} else {
+		replay()
+	}
+	for _, rd := range w.readers {
+		w.resume(rd)
+	}
+}
+
+// produce uses a producer, so that the state holds some.
+func (w *snapshotWorld) produce() {
+	id := record.ProducerID{byte(rapid.IntRange(1, 3).Draw(w.r, "producer"))}
+	if err := w.command(w.now, record.KindOpenProducer, fsm.OpenProducerBody(id)); err != nil {
+		w.r.Fatal(err)
+	}
+}
+
+// TestSnapshotsAgainstBruteForce: snapshots taken and written at any time, restarts from them in a ring of any size, while windows are
+// sealed, archived, planned and merged and writes fail. State and files are as if nothing had happened, and every reader gets exactly
+// what a scan over all messages says.
+func TestSnapshotsAgainstBruteForce(t *testing.T) {
+	restored := 0
+	rapid.Check(t, func(r *rapid.T) {
+		fs, faults := vfs.NewMem(), rapid.SampledFrom([]int64{0, 7, 23}).Draw(r, "faults")
+		w := &snapshotWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs), r: r, now: 1000}, t: t, fs: fs, tip: smallTip}
+		failEvery(fs, faults)
+		if err := w.windows(rapid.SampledFrom([]uint64{1, 2000, 9000, 1 << 30}).Draw(r, "window")); err != nil {
+			r.Fatal(err)
+		}
+		for range rapid.IntRange(1, 200).Draw(r, "steps") {
+			switch k := rapid.IntRange(0, 22).Draw(r, "step"); {
+			case k < 9:
+				w.write()
+			case k < 11 && len(w.readers) < 10:
+				w.openReader()
+			case k < 12:
+				w.planAny()
+			case k < 13:
+				w.produce()
+			case k < 15 && w.pending == nil:
+				w.capture()
+			case k < 17 && w.pending != nil:
+				w.persist()
+			case k < 18:
+				if w.last != nil {
+					restored++
+				}
+				fs.SetHook(nil)
+				w.restartFromSnapshot()
+				failEvery(fs, faults)
+			case len(w.readers) > 0:
+				w.read(rapid.IntRange(0, len(w.readers)-1).Draw(r, "reader"))
+			}
+		}
+		w.settled(t)
+		for range 3 {
+			w.openReader()
+		}
+		for i := range w.readers {
+			w.drain(i)
+		}
+		for _, rd := range w.readers {
+			rd.Close()
+		}
+		w.equalElsewhere(t)
+		w.close(t)
+	})
+	if restored == 0 {
+		t.Error("nothing was restored: the test shows nothing")
+	}
+}
+
+// pointReads is what point reads say of a stream of 400 messages.
+func pointReads(t *testing.T, s *Stream) string {
+	t.Helper()
+	var out strings.Builder
+	for seq := range uint64(400) {
+		m, err := s.MessageAt(t.Context(), seq+1)
+		fmt.Fprintln(&out, m.Topic, m.Record, err)
+	}
+	for _, seq := range []uint64{0, 1, 50, 200, 399, 400} {
+		m, err := s.Last(t.Context(), "a/b/3", seq)
+		fmt.Fprintln(&out, m.Topic, m.Record, err)
+		page, err := s.LastEach(t.Context(), LastQuery{Filters: mustFilters(t, "a/**"), Seq: seq})
+		fmt.Fprintln(&out, page, err)
+	}
+	return out.String()
+}
+
+// TestRestoredPointReads: what a restored stream says of single messages is what it said before.
+func TestRestoredPointReads(t *testing.T) {
+	fs := vfs.NewMem()
+	w := &snapshotWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs)}, t: t, fs: fs}
+	mustDo(t, w.windows(3000))
+	for i := range 200 {
+		mustDo(t, w.publish(int64(i), make([]byte, 50), fmt.Sprintf("a/b/%d", i%17), "a/c"))
+	}
+	w.settled(t)
+	want := pointReads(t, w.s)
+	w.capture()
+	w.persist()
+	w.close(t)
+	s, err := openStream(historyOptions(fs))
+	mustDo(t, err)
+	defer func() { mustDo(t, s.Close()) }()
+	mustDo(t, s.restore(&w.last.m, bytes.NewReader(w.last.state)))
+	s.start()
+	if got := pointReads(t, s); got != want {
+		t.Errorf("restored:\n%s\nbefore:\n%s", got, want)
+	}
+	if s.machine.LastMessageTime() != 199 || s.machine.LastTime() != 199 {
+		t.Errorf("times %d and %d", s.machine.LastMessageTime(), s.machine.LastTime())
+	}
+}
