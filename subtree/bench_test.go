@@ -24,6 +24,7 @@ type benchStream struct {
 	every  uint64
 	time   int64
 	random []byte
+	same   []byte // if set, the payload of all
 }
 
 func newBenchStream(b *testing.B, partitions, topics int) *benchStream {
@@ -46,6 +47,9 @@ func (s *benchStream) intern(b *testing.B, name string) topic.ID {
 
 // payload is 128 bytes of JSON.
 func (s *benchStream) payload() []byte {
+	if s.same != nil {
+		return s.same
+	}
 	p := fmt.Appendf(s.random[:0], `{"user":"user-%06d","action":"move","score":%d,"level":%d,"ts":%d,"session":"%08x"}`,
 		s.rand.Intn(1_000_000), s.rand.Intn(100_000), s.rand.Intn(50), s.time/1_000_000, s.rand.Uint32())
 	for len(p) < 128 {
@@ -94,13 +98,19 @@ const benchWindow = 400_000 // messages: 61 MB
 // benchHistory seals windows in a folder of the disk.
 func benchHistory(b *testing.B, s *benchStream, windows int) *Store {
 	b.Helper()
+	return benchHistoryOf(b, s, windows, benchWindow)
+}
+
+// benchHistoryOf seals windows of n messages.
+func benchHistoryOf(b *testing.B, s *benchStream, windows int, n uint64) *Store {
+	b.Helper()
 	st, err := Open(vfs.OS(), filepath.Join(b.TempDir(), "history"), s.table, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = st.Close() })
 	for i := range uint64(windows) {
-		w := Window{Number: i + 1, FirstSeq: i*benchWindow + 1, LastSeq: (i + 1) * benchWindow}
+		w := Window{Number: i + 1, FirstSeq: i*n + 1, LastSeq: (i + 1) * n}
 		if err := st.Seal(w, feed(s.window(w.FirstSeq, w.LastSeq))); err != nil {
 			b.Fatal(err)
 		}

@@ -10,6 +10,9 @@
 // depend on its messages and its plan only, so that they are equal on all replicas; bytes that fail a check are an error
 // that names file and offset and are never served; memory and open files do not grow with the history's size.
 //
-// It does not decide where windows end or what a plan says, keeps no message that was not sealed, starts no goroutine, and
+// It also drops the oldest files, gives whole files to other nodes and takes theirs, verified, resumable and installed by one
+// rename, reads all of itself for damage, and keeps damaged bytes aside.
+//
+// It does not decide where windows end, what a plan says or what to drop, keeps no message that was not sealed, starts no goroutine, and
 // does not know raft or the wire. DESIGN.md holds the format and the argument for crashes.
 package subtree

@@ -2,6 +2,8 @@ package subtree
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"path/filepath"
 	"testing"
 
@@ -115,6 +117,9 @@ func fuzzFile(t *testing.T, table *topic.Table, b []byte, m Meta) {
 		c.Close()
 	}
 	_, _ = st.MessageAt(m.LastSeq)
+	if err := st.Scrub(context.Background(), nil); err != nil || len(st.Damaged()) == 0 && sha256.Sum256(b) != m.SHA256 {
+		t.Fatal("other bytes than the manifest's SHA-256 is of, but nothing is damaged:", err)
+	}
 	_, _ = st.LastOf(topic.ID(table.Nodes()-1), 0)
 	_ = st.Volumes(m.FirstWindow, m.LastWindow, func(topic.ID, []TopicVolume) error { return nil })
 }

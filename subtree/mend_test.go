@@ -207,63 +207,50 @@ func fetchAndInstall(to, from *Store, list []Meta) error {
 	}
 }
 
-// TestInstallBesideOthers lets seals, rewrites, drops, scrubs and readers run beside it.
-func TestInstallBesideOthers(t *testing.T) {
-	const windows = 12
-	s, r := newStream(), rand.New(rand.NewSource(3))
-	for range windows {
-		s.fill(t, r, 60, false)
-		s.cut()
-	}
-	peer := mustOpen(t, vfs.NewMem(), s, Options{})
-	defer peer.Close()
-	generation := func(n uint64) Generation {
-		list := []Generation{{Number: 1, FirstWindow: 1, LastWindow: 3}, {Number: 2, FirstWindow: 4, LastWindow: 8}, {Number: 3, FirstWindow: 1, LastWindow: 8}}
-		list[n-1].Plans = s.plans(int(n))
-		return list[n-1]
-	}
-	var lists [][]Meta
-	for i := range windows {
-		mustSeal(t, peer, s, s.window(i+1, s.cuts[i]))
-		lists = append(lists, peer.Files())
-	}
-	mem := vfs.NewMem()
-	st := mustOpen(t, mem, s, Options{OpenFiles: 2})
-	source := mustOpen(t, vfs.NewMem(), s, Options{}) // keeps every file of lists
-	if err := errors.Join(fetch(source, peer, peer.Files()), source.Install(peer.Files())); err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	forever := func(do func(i int) error) {
-		wg.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				var gone *GoneError
-				if err := do(i); err != nil && !errors.Is(err, ErrOutOfOrder) && !errors.As(err, &gone) {
-					t.Error(err)
-					return
-				}
+// others are goroutines that go on until they are stopped.
+type others struct {
+	t    *testing.T
+	wg   sync.WaitGroup
+	stop chan struct{}
+}
+
+// forever repeats do. That it is out of order, or asks for what is gone, is to be expected beside an Install.
+func (o *others) forever(do func(i int) error) {
+	o.wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-o.stop:
+				return
+			default:
 			}
-		})
-	}
-	forever(func(int) error {
+			var gone *GoneError
+			if err := do(i); err != nil && !errors.Is(err, ErrOutOfOrder) && !errors.As(err, &gone) {
+				o.t.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// work seals, rewrites, scrubs and reads.
+func (o *others) work(st *Store, s *stream) {
+	o.forever(func(int) error {
 		_, last := st.Windows()
-		if last == windows {
+		if int(last) == len(s.cuts) {
 			return nil
 		}
 		w := s.window(int(last)+1, s.cuts[last])
 		return st.Seal(w, s.runs(w))
 	})
-	forever(func(i int) error { return st.Rewrite(context.Background(), generation(uint64(i%3+1)), nil) })
-	forever(func(int) error { return st.Scrub(context.Background(), nil) })
+	generations := []Generation{{Number: 1, FirstWindow: 1, LastWindow: 3}, {Number: 2, FirstWindow: 4, LastWindow: 8}, {Number: 3, FirstWindow: 1, LastWindow: 8}}
+	o.forever(func(i int) error {
+		g := generations[i%3]
+		g.Plans = s.plans(int(g.Number))
+		return st.Rewrite(context.Background(), g, nil)
+	})
+	o.forever(func(int) error { return st.Scrub(context.Background(), nil) })
 	for range 2 {
-		forever(func(int) error {
+		o.forever(func(int) error {
 			first, _ := st.Bounds()
 			got, err := readAll(st, everything(), first, func() Limit { return Limit{Count: 50} })
 			if want := s.want(everything(), first, s.last()); !bytes.HasPrefix(want, got) {
@@ -272,8 +259,29 @@ func TestInstallBesideOthers(t *testing.T) {
 			return err
 		})
 	}
-	for i := range 150 {
-		list := lists[r.Intn(windows)]
+}
+
+// TestInstallBesideOthers lets seals, rewrites, drops, scrubs and readers run beside it.
+func TestInstallBesideOthers(t *testing.T) {
+	const windows = 12
+	s, r := newStream(), rand.New(rand.NewSource(3))
+	for range windows {
+		s.fill(t, r, 60, false)
+		s.cut()
+	}
+	source := mustOpen(t, vfs.NewMem(), s, Options{})
+	defer source.Close()
+	for i := range windows {
+		mustSeal(t, source, s, s.window(i+1, s.cuts[i]))
+	}
+	all := source.Files()
+	mem := vfs.NewMem()
+	st := mustOpen(t, mem, s, Options{OpenFiles: 2})
+	defer st.Close()
+	o := others{t: t, stop: make(chan struct{})}
+	o.work(st, s)
+	for i := range 50 {
+		list := all[:1+r.Intn(windows)]
 		list = list[r.Intn(len(list)):]
 		if err := fetchAndInstall(st, source, list); err != nil {
 			t.Fatal(err)
@@ -284,9 +292,9 @@ func TestInstallBesideOthers(t *testing.T) {
 			}
 		}
 	}
-	close(stop)
-	wg.Wait()
-	if err := fetchAndInstall(st, source, lists[0]); err != nil {
+	close(o.stop)
+	o.wg.Wait()
+	if err := fetchAndInstall(st, source, all[:1]); err != nil {
 		t.Fatal(err)
 	}
 	for i := range windows {
@@ -296,7 +304,6 @@ func TestInstallBesideOthers(t *testing.T) {
 	if first, last := st.Bounds(); first != 1 || last != s.last() {
 		t.Errorf("history holds %d to %d", first, last)
 	}
-	_ = st.Close()
 }
 
 // TestSealAfterDrop: an emptied history knows where it goes on, and what was dropped is not sealed again.

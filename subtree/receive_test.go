@@ -349,6 +349,27 @@ func TestUselessPartsAreRemoved(t *testing.T) {
 	_ = st.Close()
 }
 
+// TestMetaBytes: a description goes to other nodes and back; one that makes no sense is refused.
+func TestMetaBytes(t *testing.T) {
+	s, mem := damagedStream(t)
+	st := mustOpen(t, mem, s, Options{})
+	defer st.Close()
+	for _, m := range st.Files() {
+		b, err := m.MarshalBinary()
+		var back Meta
+		if err = errors.Join(err, back.UnmarshalBinary(b)); err != nil || back != m {
+			t.Errorf("%+v, want %+v: %v", back, m, err)
+		}
+		clear(b[16:24])
+		if err := back.UnmarshalBinary(b); !errors.Is(err, ErrCorrupt) || back != m {
+			t.Error("a window 0:", err)
+		}
+		if err := back.UnmarshalBinary(b[1:]); !errors.Is(err, ErrCorrupt) {
+			t.Error("cut:", err)
+		}
+	}
+}
+
 // TestHeldOutlivesTheManifest: what somebody sends on stays readable, and goes when he is done.
 func TestHeldOutlivesTheManifest(t *testing.T) {
 	s := crashStream(t)
