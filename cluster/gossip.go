@@ -88,6 +88,9 @@ func (g *gossip) config(o Options) (*memberlist.Config, error) {
 	c.GossipInterval = min(c.GossipInterval, max(20*time.Millisecond, o.HeartbeatTimeout/5))
 	c.PushPullInterval = 15 * time.Second
 	c.Logger = g.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
+	if o.network.gossip != nil {
+		c.Transport = o.network.gossip
+	}
 	c.Delegate, c.Events, c.Merge, c.Alive, c.Conflict = g, g, g, g, g
 	return c, nil
 }

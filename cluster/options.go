@@ -95,6 +95,7 @@ type Options struct {
 	FreeBytes func(dir string) (int64, error)
 
 	wrapStores func(stores) stores // tests put faults between raft and its stores
+	network    *network            // nil: the system's
 }
 
 // HistoryPolicy is how a leader cuts and splits history, and what it keeps.
@@ -156,6 +157,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FreeBytes == nil {
 		o.FreeBytes = freeBytes
+	}
+	if o.network == nil {
+		o.network = sockets()
 	}
 	if o.Stream.History != nil {
 		h := *o.Stream.History

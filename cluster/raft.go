@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -61,11 +60,13 @@ func (s serverAddrs) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 
 // listenRaft binds raft's port.
 func (n *Node) listenRaft() (*streamLayer, error) {
-	l, err := net.Listen("tcp", n.opts.RaftListen)
+	l, err := n.opts.network.listen(n.opts.RaftListen)
 	if err != nil {
 		return nil, fmt.Errorf("raft on %s: %w", n.opts.RaftListen, err)
 	}
-	return newStreamLayer(l, n.opts.advertised(l.Addr()), n.ClusterID, n.checkCluster), nil
+	layer := newStreamLayer(l, n.opts.advertised(l.Addr()), n.ClusterID, n.checkCluster)
+	layer.connect = n.opts.network.dial
+	return layer, nil
 }
 
 // checkCluster holds the cluster id of a node that opens a raft connection against ours. A node that has none yet takes

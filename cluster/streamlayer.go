@@ -44,6 +44,7 @@ type streamLayer struct {
 	advertise string
 	clusterID func() string
 	check     clusterCheck
+	connect   func(addr string, limit time.Duration) (net.Conn, error)
 
 	rafts, files chan net.Conn // greeted, on their way to who takes them
 	greeting     chan struct{} // a token per connection that has not greeted
@@ -61,7 +62,7 @@ type streamLayer struct {
 // newStreamLayer begins to accept.
 func newStreamLayer(l net.Listener, advertise string, clusterID func() string, check clusterCheck) *streamLayer {
 	s := &streamLayer{
-		listener: l, advertise: advertise, clusterID: clusterID, check: check,
+		listener: l, advertise: advertise, clusterID: clusterID, check: check, connect: sockets().dial,
 		rafts: make(chan net.Conn), files: make(chan net.Conn), done: make(chan struct{}),
 		greeting: make(chan struct{}, maxGreeting), fileSlots: make(chan struct{}, maxFileConns),
 	}
@@ -90,7 +91,7 @@ func (s *streamLayer) DialFiles(addr string, limit time.Duration) (net.Conn, err
 }
 
 func (s *streamLayer) dial(magic, addr string, limit time.Duration) (net.Conn, error) {
-	c, err := net.DialTimeout("tcp", addr, min(limit, greetLimit))
+	c, err := s.connect(addr, min(limit, greetLimit))
 	if err != nil {
 		return nil, err
 	}
