@@ -20,6 +20,7 @@ func (a *app) topicsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topics [FILTER]",
 		Short: "Show the topic tree with counts, a page at a time",
+		Long:  "Show the topic tree with counts, a page at a time. Counts are of everything ever published: retention takes nothing off them.",
 		Example: `  cantus topics --depth 1 --sort bytes      # what lies at the top of the tree
   cantus topics 'ansible/lib/**' --limit 50`,
 		Args: cobra.MaximumNArgs(1),
