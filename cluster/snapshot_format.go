@@ -51,6 +51,8 @@ var errSnapshotFormat = errors.New("snapshot is damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func crcOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
 // snapManifest says what a snapshot is and what it needs.
 type snapManifest struct {
 	index, term   uint64
@@ -101,7 +103,7 @@ func (m *snapManifest) encode() []byte {
 		b = append(b, m.files[i].sum[:]...)
 	}
 	le.PutUint32(b[12:], uint32(len(b)+4))
-	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return le.AppendUint32(b, crcOf(b))
 }
 
 func appendString(b []byte, s string) []byte {
@@ -121,7 +123,7 @@ func decodeSnapManifest(b []byte) (*snapManifest, error) {
 		return nil, fmt.Errorf("%w: its version is %d, this program knows %d: start it with a newer version", errSnapshotFormat, le.Uint32(b[8:]), snapshotFormat)
 	case uint64(le.Uint32(b[12:])) != uint64(len(b)):
 		return nil, fmt.Errorf("%w: the manifest has %d bytes of %d", errSnapshotFormat, len(b), le.Uint32(b[12:]))
-	case le.Uint32(b[len(b)-4:]) != crc32.Checksum(b[:len(b)-4], castagnoli):
+	case le.Uint32(b[len(b)-4:]) != crcOf(b[:len(b)-4]):
 		return nil, fmt.Errorf("%w: wrong checksum of the manifest", errSnapshotFormat)
 	}
 	m := &snapManifest{time: int64(le.Uint64(b[72:])), stateSize: int64(le.Uint64(b[80:]))}

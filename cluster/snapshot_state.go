@@ -208,7 +208,7 @@ func readTailBlock(r io.Reader) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+	if crcOf(b) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, errors.New("wrong checksum of a block")
 	}
 	return b, nil
