@@ -12,6 +12,8 @@ func List() []Fault {
 		killFault(), pauseFault(), stutterFault(), transferFault(), snapshotFault(),
 		cutOneFault(), cutHalvesFault(), cutRingFault(), cutOneWayFault(), bridgeFault(), flapFault(),
 		slowFault(), narrowFault(), lossyFault(),
+		powerFault(), fullFault(), writeErrorFault(), syncErrorFault(), slowSyncFault(), hangSyncFault(), clockFault(),
+		bitFlipFault(), tornFault(), replaceFault(),
 	}
 }
 
@@ -21,6 +23,8 @@ var groups = map[string][]string{
 	"process": {"kill", "pause", "stutter", "transfer"},
 	"cut":     {"cut-one", "cut-halves", "cut-ring", "cut-one-way", "cut-bridge", "flap"},
 	"links":   {"slow", "narrow", "lossy"},
+	"disk":    {"power", "full", "write-error", "sync-error", "slow-sync", "hang-sync"},
+	"damage":  {"bit-flip", "torn", "replace"},
 }
 
 // Groups lists the names of groups and what they stand for.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cantus-bus/cantus/internal/config"
 	"github.com/cantus-bus/cantus/jepsen/disk"
@@ -34,8 +35,8 @@ type Options struct {
 type Cluster struct {
 	Nodes []*Node // the first Options.Nodes are started by Start
 
-	o    Options
-	base map[string]string
+	o         Options
+	operating atomic.Bool // see TryOperate
 
 	mu   sync.Mutex
 	cuts map[network.Link]bool // Guarded by mu

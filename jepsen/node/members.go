@@ -15,6 +15,15 @@ func (n *Node) TryClaim() bool { return n.claimed.CompareAndSwap(false, true) }
 // Release ends a claim.
 func (n *Node) Release() { n.claimed.Store(false) }
 
+// TryOperate makes the caller the only one who takes synced data away, unless somebody is already: two at a time are more than
+// a cluster can outlive. release ends it.
+func (c *Cluster) TryOperate() (release func(), ok bool) {
+	if !c.operating.CompareAndSwap(false, true) {
+		return nil, false
+	}
+	return func() { c.operating.Store(false) }, true
+}
+
 // WaitVoters waits until each node that is meant to be a member is ready and votes.
 func (c *Cluster) WaitVoters(ctx context.Context) error {
 	for {

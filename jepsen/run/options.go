@@ -44,8 +44,9 @@ const (
 	drainLimit = 60 * time.Second // for readers to read the rest
 	finalLimit = 60 * time.Second // for reading everything from first
 	verifyFor  = 45 * time.Second // until the replicas must be equal
-	holdFault  = 2500 * time.Millisecond
-	restFault  = 1500 * time.Millisecond
+	limpLimit  = 5 * time.Second  // for each of these, in a cluster that did not recover
+	holdFault  = 2000 * time.Millisecond
+	restFault  = 1000 * time.Millisecond
 )
 
 // plan is options made definite.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ type runner struct {
 	world   *workload.World
 	nemesis *nemesis.Nemesis
 	result  *Result
+	limp    bool // the cluster did not recover: what comes after is not waited for as long
 }
 
 // Run does one run and judges it. An error means that the run could not be done; what it found about the cluster is in the
@@ -134,7 +136,7 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 	r.nemesis = nemesis.New(nemesis.Options{
-		Cluster: r.cluster, Record: r.record, Seed: r.Seed, Mix: r.mix, Beside: r.Beside,
+		Cluster: r.cluster, Record: r.record, Seed: r.Seed + crc32sum(r.load.Name), Mix: r.mix, Beside: r.Beside,
 		Hold: holdFault, Rest: restFault, ElectionTimeout: ElectionTimeout,
 	})
 	r.phase(history.PhaseFaults)
@@ -146,7 +148,7 @@ func (r *runner) run(ctx context.Context) error {
 	wait(ctx, calm)
 	r.world.StopPublishing()
 	r.phase(history.PhaseDrained)
-	r.world.StopReading(drainLimit)
+	r.world.StopReading(r.patience(drainLimit))
 	return nil
 }
 
@@ -181,6 +183,7 @@ func (r *runner) recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := errors.Join(r.cluster.Heal(), r.cluster.WaitVoters(ctx)); err != nil {
+		r.limp = true
 		r.result.found("the cluster did not recover: %v", err)
 	}
 	return nil
@@ -217,14 +220,22 @@ func (r *runner) collect() {
 	}
 }
 
+// patience is how long to wait for something.
+func (r *runner) patience(limit time.Duration) time.Duration {
+	if r.limp {
+		return min(limit, limpLimit)
+	}
+	return limit
+}
+
 func (r *runner) final() []string {
 	final := workload.NewWorld(context.Background(), r.cluster, r.record, r.Seed, 0)
-	return final.Continue(r.world).ReadAll(r.cluster.Voters(), finalLimit)
+	return final.Continue(r.world).ReadAll(r.cluster.Voters(), r.patience(finalLimit))
 }
 
 // verify compares the replicas until they are equal, or time is up.
 func (r *runner) verify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, verifyFor)
+	ctx, cancel := context.WithTimeout(ctx, r.patience(verifyFor))
 	defer cancel()
 	var (
 		last *history.Verify
@@ -247,6 +258,9 @@ func (r *runner) verify(ctx context.Context) error {
 	r.record.Write(last)
 	return nil
 }
+
+// crc32sum makes a number of a name, so that workloads of one seed meet different faults.
+func crc32sum(name string) uint64 { return uint64(crc32.ChecksumIEEE([]byte(name))) }
 
 func wait(ctx context.Context, d time.Duration) bool {
 	select {

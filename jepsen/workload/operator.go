@@ -89,6 +89,11 @@ func (w *World) act(ctx context.Context, r *rand.Rand) error {
 		return nil
 	}
 	defer n.Release()
+	release, ok := w.Cluster.TryOperate()
+	if !ok {
+		return nil
+	}
+	defer release()
 	if err := w.Cluster.WaitVoters(ctx); err != nil {
 		return err
 	}

@@ -13,11 +13,11 @@ func historyWorkload() Workload {
 		About: "a small tip, tiny windows, plans and snapshots forced all the time, and readers that start over",
 		Env: map[string]string{
 			"CANTUS_HISTORY_ENABLED": "true", "CANTUS_HISTORY_WINDOW_BYTES": "256KiB", "CANTUS_HISTORY_PLAN_WINDOWS": "4",
-			"CANTUS_TIP_SIZE": "4MiB", "CANTUS_TIP_CHUNK": "1MiB",
+			"CANTUS_TIP_SIZE": "8MiB", "CANTUS_TIP_CHUNK": "2MiB",
 		},
 		Start: func(_ context.Context, w *World) error {
 			topics := w.use(tree(w.source("topics"), "past", 80))
-			w.addPublishers(4, publisher{topics: topics, size: 1200})
+			w.addPublishers(4, publisher{topics: topics, size: 4000})
 			w.addReaders(topics, w.Cluster.Voters())
 			r := w.source("past")
 			for _, n := range w.Cluster.Voters() {

@@ -16,6 +16,8 @@ const (
 	// look is how long a reader waits for messages before it notes where it is.
 	look     = 100 * time.Millisecond
 	openWait = 2 * time.Second // for a node to have what a reader asks for
+
+	againPause = 700 * time.Millisecond // until another reader begins in the place of one, on average
 )
 
 // from is where a reader begins.
@@ -79,6 +81,8 @@ func (r *reader) run() error {
 			return err
 		case err != nil:
 			sleep(r.ctx, 50*time.Millisecond)
+		default: // another begins in its place, not at once: a reader that reads old messages again and again is a heavy load
+			sleep(r.ctx, about(r.r, againPause))
 		}
 	}
 }

@@ -12,10 +12,10 @@ func streamWorkload() Workload {
 		Name:  "stream",
 		About: "publishers with pipelining and retries; readers of all and of random subtrees, on every node, from first, middle and live",
 		Env: map[string]string{
-			"CANTUS_HISTORY_ENABLED": "true", "CANTUS_HISTORY_WINDOW_BYTES": "2MiB", "CANTUS_TIP_SIZE": "16MiB", "CANTUS_TIP_CHUNK": "4MiB",
+			"CANTUS_HISTORY_ENABLED": "true", "CANTUS_HISTORY_WINDOW_BYTES": "2MiB", "CANTUS_TIP_SIZE": "16MiB",
 		},
 		Start: func(_ context.Context, w *World) error {
-			topics := w.use(tree(w.source("topics"), "stream", 60))
+			topics := w.use(tree(w.source("topics"), "stream", 150))
 			w.addPublishers(4, publisher{topics: topics, size: 300})
 			w.addReaders(topics, w.Cluster.Voters())
 			return nil

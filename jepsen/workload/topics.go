@@ -11,7 +11,7 @@ func tree(r *rand.Rand, root string, n int) []string {
 	topics := make([]string, 0, n)
 	seen := map[string]bool{}
 	for len(topics) < n {
-		t := fmt.Sprintf("%s%d/%c", root, r.IntN(3), 'a'+rune(r.IntN(3)))
+		t := fmt.Sprintf("%s%d/%c", root, r.IntN(3), 'a'+rune(r.IntN(9)))
 		for range r.IntN(4) {
 			t += fmt.Sprintf("/%c", 'a'+rune(r.IntN(5)))
 		}

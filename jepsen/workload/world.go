@@ -150,6 +150,11 @@ func (w *World) connect(ctx context.Context, r *rand.Rand, only *node.Node) (*cl
 	return client.Connect(ctx, o)
 }
 
+// about is a duration around an average.
+func about(r *rand.Rand, average time.Duration) time.Duration {
+	return average/2 + time.Duration(r.Int64N(int64(average)+1))
+}
+
 // sleep waits; false: ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
