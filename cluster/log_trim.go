@@ -20,12 +20,13 @@ const (
 // logSizes knows the bytes of the entries stored since the node started, in blocks of sizeBlock indexes. What is older counts as
 // nothing, so that the log is kept too long rather than cut too early.
 //
-// Invariants: blocks are in order of their numbers, without gaps unless the log has one; total is the sum of their bytes.
+// Invariants: blocks are in order of their numbers, each once; total is the sum of their bytes.
 type logSizes struct {
 	mu struct {
 		sync.Mutex
 		blocks []logBlock
 		total  int64
+		last   uint64 // index of the last entry stored
 	}
 }
 
@@ -46,6 +47,7 @@ func (s *logSizes) stored(logs []*raft.Log) {
 		}
 		s.mu.blocks[len(s.mu.blocks)-1].bytes += int64(len(l.Data))
 		s.mu.total += int64(len(l.Data))
+		s.mu.last = l.Index
 	}
 }
 
@@ -53,9 +55,14 @@ func (s *logSizes) stored(logs []*raft.Log) {
 func (s *logSizes) deleted(low, high uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	end := high >= s.mu.last
+	if end {
+		s.mu.last = low - min(low, 1)
+	}
 	kept := s.mu.blocks[:0]
 	for _, b := range s.mu.blocks {
-		if first := b.number * sizeBlock; first >= low && first+sizeBlock-1 <= high {
+		first := b.number * sizeBlock
+		if end && first >= low || !end && first+sizeBlock-1 <= high {
 			s.mu.total -= b.bytes
 			continue
 		}
