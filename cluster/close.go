@@ -42,6 +42,9 @@ func (n *Node) shutdown(graceful bool) error {
 	n.cancel()
 	n.loops.Wait()
 	n.stopRaft()
+	n.transport.answers.close(closeLimit)
+	n.layer.wait()
+	n.serving.close(closeLimit) // it reads files of the stores below
 	n.tasks.close(closeLimit)
 	n.metrics.close()
 	return errors.Join(append(errs, n.stores.close(), n.stream.Close(), n.folder.close())...)

@@ -17,16 +17,24 @@ type group struct {
 
 // Go runs f on a goroutine; false if the group is closed.
 func (g *group) Go(f func()) bool {
+	if !g.enter() {
+		return false
+	}
+	go func() {
+		defer g.done()
+		f()
+	}()
+	return true
+}
+
+// enter counts the caller as one of the group until it calls done; false if the group is closed.
+func (g *group) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.idle != nil {
 		return false
 	}
 	g.mu.running++
-	go func() {
-		defer g.done()
-		f()
-	}()
 	return true
 }
 

@@ -82,15 +82,35 @@ func TestPreVotesAreForwarded(t *testing.T) {
 	}
 }
 
-func TestSnapshotsAreRefusedBothWays(t *testing.T) {
+// TestSnapshotsNeverReachRaft: an InstallSnapshot is answered beside it, while other RPCs pass, and who is busy fetching is asked
+// again.
+func TestSnapshotsNeverReachRaft(t *testing.T) {
 	a, b := newTestTransport(t, "x"), newTestTransport(t, "x")
 	req := &raft.InstallSnapshotRequest{Size: 3, LastLogIndex: 7}
-	if err := a.InstallSnapshot("b", b.LocalAddr(), req, &raft.InstallSnapshotResponse{}, strings.NewReader("abc")); !errors.Is(err, errNoSnapshots) {
-		t.Fatalf("sent: %v", err)
+	send := func() (raft.InstallSnapshotResponse, error) {
+		var resp raft.InstallSnapshotResponse
+		err := a.InstallSnapshot("b", b.LocalAddr(), req, &resp, strings.NewReader("abc"))
+		return resp, err
 	}
-	err := a.NetworkTransport.InstallSnapshot("b", b.LocalAddr(), req, &raft.InstallSnapshotResponse{}, strings.NewReader("abc"))
-	if err == nil || !strings.Contains(err.Error(), errNoSnapshots.Error()) {
-		t.Fatalf("received: %v", err)
+	if _, err := send(); err == nil || !strings.Contains(err.Error(), errInstallRefused.Error()) {
+		t.Fatalf("a node that is starting: %v", err)
+	}
+	held, tries := make(chan uint64, 100), 0
+	a.hold = func(id string, index uint64) { held <- index }
+	install := installFunc(func(req *raft.InstallSnapshotRequest, blob []byte) (*raft.InstallSnapshotResponse, error) {
+		got := answerOne(b, &raft.RequestVoteResponse{}) // raft still hears of other things
+		if err := a.RequestVote("b", b.LocalAddr(), &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
+			t.Error(err)
+		}
+		<-got
+		if tries++; tries == 1 {
+			return &raft.InstallSnapshotResponse{}, errFetching
+		}
+		return &raft.InstallSnapshotResponse{Success: string(blob) == "abc"}, nil
+	})
+	b.install.Store(&install)
+	if resp, err := send(); err != nil || !resp.Success || tries != 2 || len(held) != 2 || <-held != 7 {
+		t.Fatalf("%+v, %v after %d tries, %d holds", resp, err, tries, len(held))
 	}
 	select {
 	case rpc := <-b.Consumer():

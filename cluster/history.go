@@ -24,6 +24,10 @@ type HistoryOptions struct {
 
 	// RewriteRate bounds, in bytes of records a second, what rewriting into stores reads. 0: no limit.
 	RewriteRate int64
+	// ScrubInterval is how long after one scrub, which reads and checks all files, the next begins, and ScrubRate how many bytes a
+	// second it reads at most. If either is 0 there are none.
+	ScrubInterval time.Duration
+	ScrubRate     int64
 	// RetryMin and RetryMax bound the time between two attempts at what failed, doubling. 0: 100 ms and 10 s.
 	RetryMin, RetryMax time.Duration
 
@@ -55,6 +59,7 @@ type history struct {
 
 	archiver archiver
 	rewriter rewriter
+	scrubber scrubber
 
 	failed chan error         // capacity 1
 	cancel context.CancelFunc // nil: not started
@@ -75,6 +80,7 @@ func openHistory(o HistoryOptions, table *topic.Table, tip *tipstore.Store) (*hi
 	h.archiver = archiver{h: h, kick: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.archiver.progress.init()
 	h.rewriter = rewriter{h: h, kick: make(chan struct{}, 1), pace: pace{rate: o.RewriteRate}}
+	h.scrubber = scrubber{h: h, pace: pace{rate: o.ScrubRate}}
 	h.archiver.problem.init(o.Logger, "archiving")
 	h.rewriter.problem.init(o.Logger, "rewriting into stores")
 	h.archiver.open()
@@ -87,6 +93,7 @@ func (h *history) start() {
 	h.cancel = cancel
 	h.loops.Go(func() { h.archiver.run(ctx) })
 	h.loops.Go(func() { h.rewriter.run(ctx) })
+	h.loops.Go(func() { h.scrubber.run(ctx) })
 }
 
 // stop ends both goroutines and lets the tip go.

@@ -17,10 +17,13 @@ type HistoryStatus struct {
 	Generations        int      `json:"generations"`         // in force
 	PendingGenerations int      `json:"pending_generations"` // of these, not written here yet
 	Files              int      `json:"files"`
-	Bytes              int64    `json:"bytes"`             // of the files
-	ReadMessages       uint64   `json:"read_messages"`     // that readers got from here since the node started
-	ReadDiskBytes      uint64   `json:"read_disk_bytes"`   // read from files for readers since then: compressed, with indexes
-	ReadRecordBytes    uint64   `json:"read_record_bytes"` // of records, decompressed for readers since then
+	Bytes              int64    `json:"bytes"`                // of the files
+	ReadMessages       uint64   `json:"read_messages"`        // that readers got from here since the node started
+	ReadDiskBytes      uint64   `json:"read_disk_bytes"`      // read from files for readers since then: compressed, with indexes
+	ReadRecordBytes    uint64   `json:"read_record_bytes"`    // of records, decompressed for readers since then
+	ScrubbedBytes      uint64   `json:"scrubbed_bytes"`       // checked by scrubs since then
+	LastScrub          int64    `json:"last_scrub,omitempty"` // when the last one ended, unix nanoseconds; 0: none has since then
+	Repaired           uint64   `json:"repaired"`             // damaged files that were replaced by other nodes' since then
 	Damaged            []string `json:"damaged,omitempty"`
 	Problem            string   `json:"problem,omitempty"`
 }
@@ -51,6 +54,7 @@ func (s *Stream) HistoryStatus() *HistoryStatus {
 	for _, e := range h.store.Damaged() {
 		st.Damaged = append(st.Damaged, e.Error())
 	}
+	st.ScrubbedBytes, st.LastScrub = h.scrubber.bytes.Load(), h.scrubber.ended.Load()
 	st.Problem = h.problem()
 	return st
 }

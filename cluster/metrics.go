@@ -25,6 +25,11 @@ type metrics struct {
 	swept            prometheus.Counter
 	leaderships      prometheus.Counter
 	snapshotsRefused prometheus.Counter
+	snapshotsSent    prometheus.Counter
+	fileBytesSent    prometheus.Counter
+	fileBytesFetched prometheus.Counter
+	catchUpErrors    prometheus.Counter
+	repaired         prometheus.Counter
 	strangers        prometheus.Counter
 	snapshots        prometheus.Counter
 	snapshotErrors   prometheus.Counter
@@ -59,7 +64,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.entryBytes = counter("raft_entry_bytes_total", "Bytes of proposed entries as raft stores them.")
 	m.swept = counter("raft_entries_swept_total", "Entries whose fate was unknown when the leadership ended.")
 	m.leaderships = counter("raft_leaderships_total", "Times that this node became leader.")
-	m.snapshotsRefused = counter("raft_snapshots_refused_total", "Snapshots that were wanted although the log is kept whole.")
+	m.snapshotsRefused = counter("raft_snapshots_refused_total", "Snapshots of leaders that this node could not take.")
+	m.snapshotsSent = counter("raft_snapshots_sent_total", "Times that a snapshot was sent to a node to which the log does not reach back.")
+	m.fileBytesSent = counter("files_sent_bytes_total", "Bytes of files of history and snapshots given to others.")
+	m.fileBytesFetched = counter("files_fetched_bytes_total", "Bytes of files of history and snapshots fetched from other nodes.")
+	m.catchUpErrors = counter("catch_up_errors_total", "Attempts to fetch a snapshot and its history that failed.")
+	m.repaired = counter("history_repaired_files_total", "Damaged files of history that were replaced by whole ones of other nodes.")
 	m.strangers = counter("raft_strangers_total", "Raft connections from other clusters, refused.")
 	m.snapshots = counter("snapshots_total", "Snapshots taken here.")
 	m.snapshotErrors = counter("snapshot_errors_total", "Snapshots that could not be taken.")
@@ -99,6 +109,13 @@ func (m *metrics) observe(n *Node) {
 	gauge("publish_queued_bytes", "Bytes of those batches.", func() float64 { _, b := n.proposer.queued(); return float64(b) })
 	gauge("gossip_alive_members", "Other nodes that gossip sees alive.", func() float64 { return float64(len(n.gossip.alive())) })
 	gauge("disk_low", "1 while publishes are refused for want of disk space.", func() float64 { return flag(n.diskLow.Load()) })
+	gauge("catching_up", "1 while a snapshot and history are fetched from other nodes.", func() float64 { return flag(n.catchup.status() != nil) })
+	gauge("catch_up_remaining_bytes", "Bytes that are still to be fetched for that.", func() float64 {
+		if s := n.catchup.status(); s != nil {
+			return float64(s.Bytes - s.BytesDone)
+		}
+		return 0
+	})
 	m.observeTip(n)
 	if n.stream.history != nil {
 		m.observeHistory(n.stream)
@@ -137,6 +154,8 @@ func (m *metrics) observeHistory(s *Stream) {
 	gauge("pending_generations", "Generations planned that are not written here.", func() float64 { return float64(status().PendingGenerations) })
 	counter("archive_errors_total", "Attempts to archive a window that failed.", h.archiver.problem.count.Load)
 	counter("rewrite_errors_total", "Passes of rewriting into stores that failed.", h.rewriter.problem.count.Load)
+	counter("scrubbed_bytes_total", "Bytes of history that scrubs have checked.", h.scrubber.bytes.Load)
+	gauge("last_scrub_timestamp_seconds", "When the last scrub ended, 0 if none has since the start.", func() float64 { return float64(h.scrubber.ended.Load()) / 1e9 })
 	counter("read_messages_total", "Messages that readers got from history.", h.pastMessages.Load)
 	counter("tip_read_messages_total", "Messages that readers got from the tip.", h.tipMessages.Load)
 }

@@ -32,6 +32,7 @@ type Node struct {
 	holds     *logHolds
 	snaps     *snapshotStore // nil: no history, and so no snapshots
 	logs      raft.LogStore  // guard and cache over stores.logs
+	layer     *streamLayer   // raft's port
 	transport *guardTransport
 	adapter   *fsmAdapter
 	raft      *raft.Raft
@@ -41,6 +42,10 @@ type Node struct {
 	link       atomic.Pointer[link] // to the leader; keepLink owns it
 	positions  positions
 	topologies topologies
+	files      *fileClient
+	serving    group // requests for this node's files
+	catchup    *catchup
+	repair     repair
 	diskLow    atomic.Bool
 	kicks      chan struct{} // capacity 1: housekeeping is due
 
@@ -105,6 +110,8 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 		holds: newLogHolds(), snapping: make(chan struct{}, 1), sealings: make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.catchup = newCatchup(n)
+	n.repair.init(n)
 	n.failure.ch = make(chan struct{})
 	n.positions.init()
 	n.topologies.trigger = make(chan struct{}, 1)
@@ -133,11 +140,14 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
+	n.layer, n.files = layer, newFileClient(layer)
 	n.gossip.mu.own.Raft = layer.advertise
 	if err := n.startRaft(layer); err != nil {
 		return err
 	}
 	n.proposer.raft = n.raft
+	install := installFunc(n.catchup.offer)
+	n.transport.install.Store(&install)
 	n.leading.Go(func() { n.followLeadership(n.raftDown) })
 	if err := n.gossip.start(n.opts); err != nil {
 		n.stopRaft()
@@ -155,6 +165,7 @@ func (n *Node) run() {
 	n.proposing.Go(func() { n.proposer.run(intake) })
 	for _, loop := range []func(context.Context){
 		n.guard.watch, n.watchDisk, n.keepTopology, n.observeRaft, n.keepLink, n.housekeep, n.gossip.serve, n.watchHistory, n.keepSnapshots,
+		n.serveFiles, n.catchup.run, n.repair.run,
 		func(ctx context.Context) { n.gossip.keepJoined(ctx, n.opts.Join) },
 	} {
 		n.loops.Go(func() { loop(n.ctx) })
@@ -225,8 +236,13 @@ func (n *Node) settle(h record.EntryHeader, results []fsm.Result) {
 // goroutine, also raft's own.
 func (n *Node) fail(err error) {
 	n.failure.once.Do(func() {
-		n.log.Error("the node has failed and must stop", "error", err)
-		n.failure.err = fmt.Errorf("cluster: node %s has failed: %w", n.NodeID(), err)
+		if errors.Is(err, ErrReopen) {
+			n.log.Info("the node is to be opened again", "reason", err)
+			n.failure.err = fmt.Errorf("cluster: node %s: %w", n.NodeID(), err)
+		} else {
+			n.log.Error("the node has failed and must stop", "error", err)
+			n.failure.err = fmt.Errorf("cluster: node %s has failed: %w", n.NodeID(), err)
+		}
 		close(n.failure.ch)
 		if err := n.transport.Close(); err != nil {
 			n.log.Warn("cutting the network", "error", err)
@@ -235,7 +251,7 @@ func (n *Node) fail(err error) {
 }
 
 // Failed is closed when the node must stop (store error, stall, corrupt entry, stuck transfer, foreign cluster); Err says
-// why.
+// why. If that is ErrReopen, all is well: close the node and open it again.
 func (n *Node) Failed() <-chan struct{} { return n.failure.ch }
 
 // Err is why the node failed, nil if it has not.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -94,8 +95,9 @@ type Options struct {
 	// FreeBytes reports the free bytes of the disk that holds a folder. nil: statfs. Tests override it.
 	FreeBytes func(dir string) (int64, error)
 
-	wrapStores func(stores) stores // tests put faults between raft and its stores
-	network    *network            // nil: the system's
+	wrapStores  func(stores) stores                    // tests put faults between raft and its stores
+	network     *network                               // nil: the system's
+	catchUpStep func(ctx context.Context, step string) // tests look and stop there
 }
 
 // HistoryPolicy is how a leader cuts and splits history, and what it keeps.

@@ -56,6 +56,8 @@ type Status struct {
 	LogKnownBytes int64         `json:"log_known_bytes"`    // of entries stored since that node started
 	Snapshot      *SnapshotInfo `json:"snapshot,omitempty"` // its newest; nil: it has none
 
+	CatchUp *CatchUpStatus `json:"catch_up,omitempty"` // of the node that answers; nil: it fetches nothing
+
 	History *HistoryStatus `json:"history,omitempty"` // of the node that answers; nil: it keeps none
 }
 
@@ -75,7 +77,10 @@ func (n *Node) Status(ctx context.Context) Status {
 		ClusterID: n.ClusterID(), NodeID: n.NodeID(), Leader: string(leader), Term: n.raft.CurrentTerm(),
 		CommitIndex: own.Commit, AppliedIndex: own.Applied, FirstSeq: own.First, AppliedSeq: own.Seq,
 	}
-	s.History = n.stream.HistoryStatus()
+	s.History, s.CatchUp = n.stream.HistoryStatus(), n.catchup.status()
+	if s.History != nil {
+		s.History.Repaired = n.repair.done.Load()
+	}
 	s.LogFirstIndex, s.LogKnownBytes = n.logFirst(), n.guard.sizes.known()
 	if list := n.Snapshots(); len(list) > 0 {
 		s.Snapshot = &list[0]
@@ -230,8 +235,13 @@ func (n *Node) problem() string {
 	if slices.Contains(n.folder.identity().Removed, n.NodeID()) {
 		return "it was removed from the cluster and stays idle: empty its data folder to let it join as a new node"
 	}
+	if p := n.catchup.problem(); p != "" {
+		return p
+	}
 	if h := n.stream.history; h != nil {
-		return h.problem()
+		if p := h.problem(); p != "" {
+			return strings.TrimSuffix(p+"; "+n.repair.problem.get(), "; ")
+		}
 	}
 	return ""
 }

@@ -1,9 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"errors"
-	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -19,16 +20,25 @@ const rpcQueue = 64
 //
 //   - Heartbeats pass through raft's main loop. On the fast path they change term and state in a race with it.
 //   - Pre-votes are forwarded; a wrapper without the method would switch them off silently.
-//   - InstallSnapshot is refused both ways. A late or repeated one rolls the state machine back, and one to a follower
-//     with a longer tail of its own never ends.
+//   - InstallSnapshot never reaches raft: a late or repeated one would roll the state machine back, and one to a follower with a
+//     longer tail of its own would never end. See install.go.
 type guardTransport struct {
 	*raft.NetworkTransport
-	rpcs    chan raft.RPC
-	once    sync.Once     // for done
-	done    chan struct{} // closed by Close
-	stopped chan struct{} // closed when the filter has returned
-	log     hclog.Logger
-	metrics *metrics
+	rpcs     chan raft.RPC
+	once     sync.Once     // for done
+	done     chan struct{} // closed by Close
+	stopped  chan struct{} // closed when the filter has returned
+	log      hclog.Logger
+	metrics  *metrics
+	installs chan struct{} // a token for each InstallSnapshot that is being answered
+	answers  group         // of their goroutines
+
+	// install answers an InstallSnapshot that came; nil: refused, the node is starting.
+	install atomic.Pointer[installFunc]
+	// hold keeps the log and the snapshot for a node that is sent one. Set before raft starts.
+	hold func(id string, index uint64)
+	// ending is done when nothing should wait for other nodes any more. Set before raft starts.
+	ending context.Context
 }
 
 var (
@@ -39,8 +49,9 @@ var (
 
 func newGuardTransport(t *raft.NetworkTransport, log hclog.Logger, m *metrics) *guardTransport {
 	g := &guardTransport{
-		NetworkTransport: t, log: log, metrics: m,
+		NetworkTransport: t, log: log, metrics: m, hold: func(string, uint64) {}, ending: context.Background(),
 		rpcs: make(chan raft.RPC, rpcQueue), done: make(chan struct{}), stopped: make(chan struct{}),
+		installs: make(chan struct{}, maxInstalls),
 	}
 	go g.filter()
 	return g
@@ -66,21 +77,6 @@ func (g *guardTransport) filter() {
 	}
 }
 
-// admit answers an InstallSnapshot itself.
-func (g *guardTransport) admit(rpc raft.RPC) bool {
-	req, ok := rpc.Command.(*raft.InstallSnapshotRequest)
-	if !ok {
-		return true
-	}
-	g.metrics.snapshotsRefused.Inc()
-	g.log.Error("refused a snapshot", "index", req.LastLogIndex, "term", req.Term, "error", errNoSnapshots)
-	if rpc.Reader != nil { // the sender streams it all before it reads the answer
-		_, _ = io.Copy(io.Discard, rpc.Reader)
-	}
-	rpc.Respond(&raft.InstallSnapshotResponse{RPCHeader: req.RPCHeader, Term: req.Term}, errNoSnapshots)
-	return false
-}
-
 // Consumer implements raft.Transport.
 func (g *guardTransport) Consumer() <-chan raft.RPC { return g.rpcs }
 
@@ -90,13 +86,6 @@ func (g *guardTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 // RequestPreVote implements raft.WithPreVote.
 func (g *guardTransport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	return g.NetworkTransport.RequestPreVote(id, addr, req, resp)
-}
-
-// InstallSnapshot implements raft.Transport by refusing.
-func (g *guardTransport) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, req *raft.InstallSnapshotRequest, _ *raft.InstallSnapshotResponse, _ io.Reader) error {
-	g.metrics.snapshotsRefused.Inc()
-	g.log.Error("did not send a snapshot", "to", id, "index", req.LastLogIndex, "error", errNoSnapshots)
-	return errNoSnapshots
 }
 
 // electNow tells this node's raft to stand for election at once, as a leader that hands over would.
