@@ -213,11 +213,9 @@ func (s *streamLayer) admit(c net.Conn) (*greetedConn, chan net.Conn, error) {
 }
 
 // Accept implements net.Listener for raft.
-func (s *streamLayer) Accept() (net.Conn, error) { return s.next(s.rafts) }
-
-func (s *streamLayer) next(from <-chan net.Conn) (net.Conn, error) {
+func (s *streamLayer) Accept() (net.Conn, error) {
 	select {
-	case c := <-from:
+	case c := <-s.rafts:
 		return c, nil
 	case <-s.done:
 		return nil, net.ErrClosed
@@ -246,14 +244,34 @@ func (s *streamLayer) Close() error {
 // wait returns when Close has been called and the layer's goroutines have ended. A clusterCheck must not call it.
 func (s *streamLayer) wait() { s.loops.Wait() }
 
-// Files is where connections for files come out. Its Close does nothing: they end with the layer.
-func (s *streamLayer) Files() net.Listener { return fileListener{s} }
+// Files is where connections for files come out. Its Close ends its Accept; connections end with the layer.
+func (s *streamLayer) Files() net.Listener {
+	return &fileListener{s: s, done: make(chan struct{})}
+}
 
-type fileListener struct{ s *streamLayer }
+type fileListener struct {
+	s    *streamLayer
+	once sync.Once
+	done chan struct{}
+}
 
-func (l fileListener) Accept() (net.Conn, error) { return l.s.next(l.s.files) }
-func (l fileListener) Addr() net.Addr            { return l.s.Addr() }
-func (l fileListener) Close() error              { return nil }
+func (l *fileListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.s.files:
+		return c, nil
+	case <-l.s.done:
+		return nil, net.ErrClosed
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *fileListener) Addr() net.Addr { return l.s.Addr() }
+
+func (l *fileListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
 
 // greetedConn is an accepted connection that has greeted.
 type greetedConn struct {

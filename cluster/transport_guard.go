@@ -2,16 +2,12 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
-
-// errNoSnapshots: raft keeps the whole log, so no node ever needs a snapshot. One that is asked for shows a wrong state.
-var errNoSnapshots = errors.New("snapshots are not in use: the log is kept whole")
 
 // rpcQueue is how many RPCs wait between transport and raft.
 const rpcQueue = 64
