@@ -31,8 +31,36 @@ type source struct {
 	block  uint32
 	off    uint32
 	ahead  uint32 // blocks below were asked for
+	table  []tableRows
 	buf    []byte
 	pos    int
+}
+
+// tableRows is a page of a section's block table.
+type tableRows struct {
+	page uint32
+	rows []blockRow
+}
+
+// row returns a row of a source's block table. One that is read from end to end keeps the pages that it is at, one or two:
+// the cache, which they would sweep through, is for those that look here and there.
+func (g *merge) row(s *source, block uint32) (*blockRow, error) {
+	if s.want != nil {
+		return g.reader.row(g.f, s.sec, block)
+	}
+	page := block / tablePage
+	for i := range s.table {
+		if s.table[i].page == page {
+			return &s.table[i].rows[block%tablePage], nil
+		}
+	}
+	rows, err := g.readRows(g.f, s.sec, page)
+	if err != nil {
+		return nil, err
+	}
+	s.table = slices.DeleteFunc(s.table, func(t tableRows) bool { return t.page < s.block/tablePage })
+	s.table = append(s.table, tableRows{page, rows})
+	return &rows[block%tablePage], nil
 }
 
 // merge reads the wanted records of one file's sections in seq order.
@@ -162,6 +190,7 @@ func (g *merge) load(s *source) error {
 	}
 	if row == nil {
 		g.giveBack(s)
+		s.table = nil
 		g.queue.pop()
 		return nil
 	}
@@ -196,7 +225,7 @@ func (g *merge) locate(s *source) (*blockRow, error) {
 	if s.block >= s.sec.blocks {
 		return nil, nil
 	}
-	return g.row(g.f, s.sec, s.block)
+	return g.row(s, s.block)
 }
 
 // fill decodes a block and keeps what is wanted of it.
@@ -302,11 +331,11 @@ func (g *merge) lookAhead(s *source) error {
 	limit := min(maxAhead, max(minAhead, readAhead/len(g.sources)))
 	if s.ahead > s.block+1 && s.ahead < s.sec.blocks {
 		// Ask again only when half of what was asked for is used up.
-		here, err := g.row(g.f, s.sec, s.block)
+		here, err := g.row(s, s.block)
 		if err != nil {
 			return err
 		}
-		there, err := g.row(g.f, s.sec, s.ahead)
+		there, err := g.row(s, s.ahead)
 		if err != nil || there.offset-here.offset > uint64(limit/2) {
 			return err
 		}
@@ -320,7 +349,7 @@ func (g *merge) lookAhead(s *source) error {
 		if block >= s.sec.blocks {
 			break
 		}
-		row, err := g.row(g.f, s.sec, block)
+		row, err := g.row(s, block)
 		if err != nil {
 			return err
 		}

@@ -73,6 +73,16 @@ func (r *reader) rows(f *file, sec *section, page uint32) ([]blockRow, error) {
 	if x, ok := r.cache.get(f, at); ok {
 		return x.([]blockRow), nil
 	}
+	rows, err := r.readRows(f, sec, page)
+	if err == nil {
+		r.cache.put(f, at, rows, n*blockRowSize+4)
+	}
+	return rows, err
+}
+
+// readRows is rows without the cache.
+func (r *reader) readRows(f *file, sec *section, page uint32) ([]blockRow, error) {
+	at, n := sec.tablePageAt(page)
 	b, err := r.bytes(f, at, n*blockRowSize+4)
 	if err != nil {
 		return nil, err
@@ -81,7 +91,6 @@ func (r *reader) rows(f *file, sec *section, page uint32) ([]blockRow, error) {
 	if fault != nil {
 		return nil, r.corrupt(f, at, fault)
 	}
-	r.cache.put(f, at, rows, len(b))
 	return rows, nil
 }
 

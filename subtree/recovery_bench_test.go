@@ -192,8 +192,8 @@ func BenchmarkMemory(b *testing.B) {
 			s.same = make([]byte, 1000)
 			windows := max(1, n/benchWindow)
 			st := benchHistoryOf(b, s, int(windows), n/windows)
-			for i := uint64(0); i+10 <= windows; i += 10 {
-				g := Generation{Number: i + 1, FirstWindow: i + 1, LastWindow: i + 10, Plans: s.plans(4)}
+			for i := uint64(0); i < windows; i += 5 {
+				g := Generation{Number: i + 1, FirstWindow: i + 1, LastWindow: min(i+5, windows), Plans: s.plans(4)}
 				if err := st.Rewrite(context.Background(), g, nil); err != nil {
 					b.Fatal(err)
 				}
