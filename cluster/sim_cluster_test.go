@@ -63,11 +63,15 @@ func newSimCluster(t testing.TB, seed uint64, size int) *simCluster {
 		n.dir = filepath.Join(dir, n.name)
 		c.nodes = append(c.nodes, n)
 	}
+	return c
+}
+
+// start starts all nodes.
+func (c *simCluster) start() {
 	for _, n := range c.nodes {
 		n.start()
 	}
 	c.noteQuorum()
-	return c
 }
 
 // simDir is a folder in memory if the system has one: only identities are stored there.

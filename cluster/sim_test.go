@@ -83,6 +83,7 @@ func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Repo
 		if change != nil {
 			change(c)
 		}
+		c.start()
 		c.run(seed)
 		var err error
 		r, err = check.All(&trace.Memory{Head: trace.Header{Seed: seed, Workload: "simulation"}, List: c.list})
