@@ -91,7 +91,8 @@ func (n *Namespaces) Add(node int, _ func() int) (Place, error) {
 	place := Place{
 		Listen: Ports{host + ":4790", host + ":4791", host + ":4792", host + ":4793"},
 		Gossip: host + ":4793",
-		prefix: []string{"ip", "netns", "exec", ns},
+		// Not "ip netns exec": that gives the process its own view of mounts, too, in which a disk stays mounted that is not any more.
+		prefix: []string{"nsenter", "--net=/var/run/netns/" + ns},
 	}
 	if n.made[node] {
 		return place, nil

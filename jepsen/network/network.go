@@ -78,8 +78,12 @@ func New(name string, seed int64) (Network, error) {
 	return nil, errors.New("network " + name + " is unknown: netns or proxy")
 }
 
-// CanNamespace tells whether this process may make network namespaces: it is root and iproute2 is here.
+// CanNamespace tells whether this process may make network namespaces: it is root, and the tools are here.
 func CanNamespace() bool {
-	_, err := exec.LookPath("ip")
-	return err == nil && os.Geteuid() == 0 && namespacesExist()
+	for _, tool := range []string{"ip", "nsenter"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return false
+		}
+	}
+	return os.Geteuid() == 0 && namespacesExist()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cantus-bus/cantus/jepsen/check"
 	"github.com/cantus-bus/cantus/jepsen/history"
@@ -35,9 +36,11 @@ func (r *Result) found(format string, args ...any) {
 	}
 }
 
-func (r *Result) noted(format string, args ...any) {
-	if len(r.Noted) < maxFound {
-		r.Noted = append(r.Noted, fmt.Sprintf(format, args...))
+// note adds a remark, each text once.
+func (r *Result) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if len(r.Noted) < maxFound && !slices.Contains(r.Noted, text) {
+		r.Noted = append(r.Noted, text)
 	}
 }
 

@@ -215,7 +215,7 @@ func (r *runner) collect() {
 		}
 		r.result.Exits += len(n.Exits())
 		for _, exit := range n.Exits() {
-			r.result.noted("%s ended by itself: %s", n.Name, exit)
+			r.result.note("%s ended by itself: %s", n.Name, exit)
 		}
 	}
 }
