@@ -95,8 +95,7 @@ func TestSnapshotsNeverReachRaft(t *testing.T) {
 	if _, err := send(); err == nil || !strings.Contains(err.Error(), errInstallRefused.Error()) {
 		t.Fatalf("a node that is starting: %v", err)
 	}
-	held, tries := make(chan uint64, 100), 0
-	a.hold = func(id string, index uint64) { held <- index }
+	tries := 0
 	install := installFunc(func(req *raft.InstallSnapshotRequest, blob []byte) (*raft.InstallSnapshotResponse, error) {
 		got := answerOne(b, &raft.RequestVoteResponse{}) // raft still hears of other things
 		if err := a.RequestVote("b", b.LocalAddr(), &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
@@ -109,8 +108,13 @@ func TestSnapshotsNeverReachRaft(t *testing.T) {
 		return &raft.InstallSnapshotResponse{Success: string(blob) == "abc"}, nil
 	})
 	b.install.Store(&install)
-	if resp, err := send(); err != nil || !resp.Success || tries != 2 || len(held) != 2 || <-held != 7 {
-		t.Fatalf("%+v, %v after %d tries, %d holds", resp, err, tries, len(held))
+	if resp, err := send(); err != nil || !resp.Success || tries != 2 || !a.holds.has(7) {
+		t.Fatalf("%+v, %v after %d tries, held from %d", resp, err, tries, a.holds.lowest())
+	}
+	answerOne(b, &raft.AppendEntriesResponse{Success: true})
+	behind := &raft.AppendEntriesRequest{PrevLogEntry: 7, PrevLogTerm: 1}
+	if err := a.AppendEntries("b", b.LocalAddr(), behind, &raft.AppendEntriesResponse{}); err != nil || a.holds.has(7) {
+		t.Fatalf("held for a node that goes on by itself: %v", err)
 	}
 	select {
 	case rpc := <-b.Consumer():

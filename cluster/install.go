@@ -79,6 +79,15 @@ func (g *guardTransport) answerInstall(req *raft.InstallSnapshotRequest, r io.Re
 	return (*install)(req, blob)
 }
 
+// AppendEntries implements raft.Transport. A node that takes entries behind a snapshot needs no more hold of the log.
+func (g *guardTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	err := g.NetworkTransport.AppendEntries(id, target, req, resp)
+	if err == nil && resp.Success && req.PrevLogEntry > 0 {
+		g.holds.reached(string(id), req.PrevLogEntry)
+	}
+	return err
+}
+
 // InstallSnapshot implements raft.Transport. While the node fetches what it lacks, this call goes on, since raft waits longer after
 // each one that ends without success, and the log is kept for the node.
 func (g *guardTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
@@ -88,11 +97,14 @@ func (g *guardTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAdd
 	}
 	deadline := time.Now().Add(installPatience)
 	for {
-		g.hold(string(id), req.LastLogIndex)
 		*resp = raft.InstallSnapshotResponse{}
 		g.metrics.snapshotsSent.Inc()
 		err := g.NetworkTransport.InstallSnapshot(id, target, req, resp, bytes.NewReader(blob))
-		if err == nil || !strings.Contains(err.Error(), errFetching.Error()) || time.Now().After(deadline) || resp.Term > req.Term {
+		fetching := err != nil && strings.Contains(err.Error(), errFetching.Error())
+		if fetching { // not for one that does not answer: it could be gone for good
+			g.holds.hold(string(id), req.LastLogIndex)
+		}
+		if !fetching || time.Now().After(deadline) {
 			return err
 		}
 		select {

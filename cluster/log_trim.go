@@ -117,6 +117,15 @@ func (h *logHolds) hold(id string, index uint64) {
 	h.mu.holds[id] = logHold{index, h.now()}
 }
 
+// reached ends the hold of a node that has the entry at index and so gets what comes after it.
+func (h *logHolds) reached(id string, index uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l, ok := h.mu.holds[id]; ok && index >= l.index {
+		delete(h.mu.holds, id)
+	}
+}
+
 // lowest is the least index that is held; math.MaxUint64 if none is.
 func (h *logHolds) lowest() uint64 {
 	low := uint64(math.MaxUint64)

@@ -94,7 +94,7 @@ func (n *Node) startRaft(layer *streamLayer) error {
 		Stream: layer, MaxPool: connPool, MaxRPCsInFlight: rpcsInFlight, Timeout: rpcTimeout,
 		ServerAddressProvider: serverAddrs{n}, Logger: quiet, MsgpackUseNewTimeFormat: true,
 	}), n.log, n.metrics)
-	n.transport.hold, n.transport.ending = n.holdLog, n.ctx
+	n.transport.holds, n.transport.ending = n.holds, n.ctx
 	st, err := openStores(n.opts, n.folder)
 	if err != nil {
 		return errors.Join(err, n.transport.Close())

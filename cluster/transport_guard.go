@@ -31,8 +31,8 @@ type guardTransport struct {
 
 	// install answers an InstallSnapshot that came; nil: refused, the node is starting.
 	install atomic.Pointer[installFunc]
-	// hold keeps the log and the snapshot for a node that is sent one. Set before raft starts.
-	hold func(id string, index uint64)
+	// holds keep the log and a snapshot for a node that fetches it. Set before raft starts.
+	holds *logHolds
 	// ending is done when nothing should wait for other nodes any more. Set before raft starts.
 	ending context.Context
 }
@@ -45,7 +45,7 @@ var (
 
 func newGuardTransport(t *raft.NetworkTransport, log hclog.Logger, m *metrics) *guardTransport {
 	g := &guardTransport{
-		NetworkTransport: t, log: log, metrics: m, hold: func(string, uint64) {}, ending: context.Background(),
+		NetworkTransport: t, log: log, metrics: m, holds: newLogHolds(), ending: context.Background(),
 		rpcs: make(chan raft.RPC, rpcQueue), done: make(chan struct{}), stopped: make(chan struct{}),
 		installs: make(chan struct{}, maxInstalls),
 	}

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -27,6 +28,7 @@ type Member struct {
 	*cluster.Node // nil while it does not run
 	Index         int
 	Dir           string
+	Reopened      int // times that it was opened again because it had fetched a snapshot
 	stop          func() // of what Serve started
 	raft, gossip  string // addresses of its last run: a restarted node takes them again if it can
 }
@@ -156,13 +158,34 @@ func (c *Cluster) halt(m *Member, how func(*cluster.Node) error) {
 
 // Stop stops all members that run.
 func (c *Cluster) Stop() {
-	for _, m := range c.Running() {
+	for _, m := range c.running() {
 		c.Crash(m)
 	}
 }
 
-// Running are the members that run.
+// Reopen opens the members again that have fetched a snapshot and wait for that, and says how many they were.
+func (c *Cluster) Reopen() (reopened int) {
+	c.T.Helper()
+	for _, m := range c.Members {
+		if m.Node == nil || !errors.Is(m.Err(), cluster.ErrReopen) {
+			continue
+		}
+		c.Close(m)
+		c.Restart(m)
+		m.Reopened++
+		reopened++
+	}
+	return reopened
+}
+
+// Running are the members that run, after Reopen.
 func (c *Cluster) Running() []*Member {
+	c.T.Helper()
+	c.Reopen()
+	return c.running()
+}
+
+func (c *Cluster) running() []*Member {
 	var out []*Member
 	for _, m := range c.Members {
 		if m.Node != nil {
@@ -214,11 +237,12 @@ func (c *Cluster) Followers() []*Member {
 	return out
 }
 
-// Eventually polls until ok, or fails the test.
+// Eventually polls until ok, or fails the test. Meanwhile it does what Reopen does.
 func (c *Cluster) Eventually(what string, ok func() bool) {
 	c.T.Helper()
 	deadline := time.Now().Add(Patience)
 	for !ok() {
+		c.Reopen()
 		if time.Now().After(deadline) {
 			c.T.Fatalf("waited %v in vain for %s", Patience, what)
 		}

@@ -1,0 +1,159 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/cantus-bus/cantus/cluster"
+	"github.com/cantus-bus/cantus/cluster/clustertest"
+)
+
+// leaveBehind publishes and takes snapshots until the logs of all running nodes begin after what a stopped node can have.
+func (h *chronicle) leaveBehind() {
+	h.t.Helper()
+	at := h.c.Leader().Status(testContext(h.t)).CommitIndex
+	h.c.Eventually("the logs to be cut", func() bool {
+		h.publish(40)
+		cut := 0
+		for _, m := range h.c.Running() {
+			h.snapshot(m)
+			if m.Status(testContext(h.t)).LogFirstIndex > at+1 {
+				cut++
+			}
+		}
+		return cut == len(h.c.Running())
+	})
+}
+
+// wantCaughtUp waits until a member has everything, by at least one snapshot that it fetched, and reads from it.
+func (h *chronicle) wantCaughtUp(m *clustertest.Member) {
+	h.t.Helper()
+	h.c.Eventually(fmt.Sprintf("node %d to catch up", m.Index), func() bool {
+		return m.Stream().Machine().LastSeq() >= uint64(len(h.all)) && m.Ready() == nil
+	})
+	if m.Reopened == 0 {
+		h.t.Error("the log brought it all: the test shows nothing")
+	}
+	h.check(m, 10)
+}
+
+// wantEqualStates compares the nodes' states and files.
+func (h *chronicle) wantEqualStates() {
+	h.t.Helper()
+	h.wantEqualFiles()
+	leader := h.c.Leader()
+	want := h.digest(leader)
+	for _, m := range h.c.Running() {
+		if got := h.digest(m); !maps.Equal(got, want) {
+			h.t.Errorf("node %d has the state\n%v\nnode %d\n%v", m.Index, got, leader.Index, want)
+		}
+	}
+}
+
+// TestLaggingNodeCatchesUpByFiles: a node that the log does not reach any more fetches history and state, and is one like the others.
+func TestLaggingNodeCatchesUpByFiles(t *testing.T) {
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: withSnapshots})
+	h := newChronicle(t, c, 11)
+	h.publish(50)
+	for round := range 2 {
+		m := c.Members[round]
+		c.Crash(m)
+		h.leaveBehind()
+		if round == 1 {
+			if _, err := c.Leader().PlanNow(testContext(t)); err != nil {
+				t.Log(err)
+			}
+		}
+		h.publish(20)
+		c.Restart(m)
+		h.wantCaughtUp(m)
+		h.publish(20)
+		h.wantEqualStates()
+	}
+}
+
+// TestEmptyNodesCatchUpByFiles: a lost disk comes back under a new id, and a node joins that was never there.
+func TestEmptyNodesCatchUpByFiles(t *testing.T) {
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: withSnapshots})
+	h := newChronicle(t, c, 12)
+	h.publish(50)
+	lost := c.Followers()[0]
+	c.Crash(lost)
+	h.leaveBehind()
+	if err := os.RemoveAll(lost.Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(lost)
+	h.wantCaughtUp(lost)
+	h.wantCaughtUp(c.Add())
+	h.publish(20)
+	h.wantEqualStates()
+}
+
+// TestCatchUpGoesOnAfterCrashes: a node that is crashed at a random step of each attempt ends like the others, and fetches no file
+// twice that it had whole.
+func TestCatchUpGoesOnAfterCrashes(t *testing.T) {
+	reached := make(chan string)
+	var mu sync.Mutex
+	crashAt := map[int]string{} // by node: it stands still there
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
+		withSnapshots(i, o)
+		cluster.SetCatchUpStep(o, func(ctx context.Context, step string) {
+			mu.Lock()
+			stop := crashAt[i] == step
+			mu.Unlock()
+			if !stop {
+				return
+			}
+			select {
+			case reached <- step:
+				<-ctx.Done()
+			case <-ctx.Done():
+			}
+		})
+	}})
+	h := newChronicle(t, c, 13)
+	h.publish(30)
+	m := c.Followers()[0]
+	steps := cluster.CatchUpSteps()
+	for _, i := range rand.Perm(len(steps))[:2] { // each costs seconds: raft waits long for a node that was down
+		step := steps[i]
+		t.Log("crash at step", step)
+		c.Crash(m)
+		h.leaveBehind()
+		if rand.IntN(3) == 0 {
+			if err := os.RemoveAll(m.Dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Reopened = 0
+		mu.Lock()
+		crashAt[m.Index] = step
+		mu.Unlock()
+		c.Restart(m)
+		select {
+		case <-reached:
+		case <-testContext(t).Done():
+			t.Fatalf("step %q was not reached", step)
+		}
+		c.Crash(m)
+		mu.Lock()
+		delete(crashAt, m.Index)
+		mu.Unlock()
+		c.Restart(m)
+		if step == "put" {
+			m.Reopened++ // it counts: the restart is what ErrReopen asks for
+		}
+		h.wantCaughtUp(m)
+	}
+	h.wantEqualStates()
+	if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "*.part")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
