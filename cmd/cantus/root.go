@@ -106,7 +106,7 @@ func newRootFor(a *app, s streams) *cobra.Command {
 	p.DurationVar(&a.timeout, "timeout", 15*time.Second, "how long a control command may take")
 	bound(p, "timeout", &a.timeout, leastTime, mostTime)
 	root.AddCommand(a.demoCmd(), a.serveCmd(), a.pubCmd(), a.subCmd(), a.getCmd(), a.replayCmd(), a.statusCmd(), a.topicsCmd(), a.planCmd(),
-		a.verifyCmd(), a.nodeCmd(), a.leaderCmd(), a.benchCmd(), a.configCmd(), a.contextCmd(), a.versionCmd())
+		a.verifyCmd(), a.nodeCmd(), a.leaderCmd(), a.snapshotCmd(), a.backupCmd(), a.restoreCmd(), a.benchCmd(), a.configCmd(), a.contextCmd(), a.versionCmd())
 	finish(root)
 	return root
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,12 +14,25 @@ import (
 
 // ask gets one answer of the control plane within the timeout.
 func (a *app) ask(ctx context.Context, path string, v any) error {
+	return a.askFor(ctx, a.timeout, path, v)
+}
+
+// patience is --timeout, or longer if the user has named none.
+func (a *app) patience(cmd *cobra.Command, long time.Duration) time.Duration {
+	if cmd.Flags().Changed("timeout") {
+		return a.timeout
+	}
+	return max(a.timeout, long)
+}
+
+// askFor gets one answer within a time.
+func (a *app) askFor(ctx context.Context, wait time.Duration, path string, v any) error {
 	c, err := a.control()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	return c.Get(ctx, path, v)
 }
@@ -52,17 +66,40 @@ func (a *app) printStatus(s cluster.Status) error {
 	if !s.Healthy {
 		health = "NOT HEALTHY: " + strings.Join(s.Problems, "; ")
 	}
-	a.Fields(
-		[2]string{"cluster", s.ClusterID},
-		[2]string{"health", health},
-		[2]string{"leader", fmt.Sprintf("%s (term %d)", orNone(s.Leader), s.Term)},
-		[2]string{"commit index", fmt.Sprintf("%d (applied here: %d)", s.CommitIndex, s.AppliedIndex)},
-		[2]string{"stream", fmt.Sprintf("seq %d to %d, %s messages kept", s.FirstSeq, s.AppliedSeq, units.Count(int64(s.AppliedSeq+1-s.FirstSeq)))},
-		[2]string{"may lose", fmt.Sprintf("%d nodes", s.FailureTolerance)},
-	)
+	fields := [][2]string{
+		{"cluster", s.ClusterID},
+		{"health", health},
+		{"leader", fmt.Sprintf("%s (term %d)", orNone(s.Leader), s.Term)},
+		{"commit index", fmt.Sprintf("%d (applied here: %d)", s.CommitIndex, s.AppliedIndex)},
+		{"stream", fmt.Sprintf("seq %d to %d, %s messages kept", s.FirstSeq, s.AppliedSeq, units.Count(int64(s.AppliedSeq+1-s.FirstSeq)))},
+		{"may lose", fmt.Sprintf("%d nodes", s.FailureTolerance)},
+	}
+	a.Fields(append(fields, diskFields(s, time.Now())...)...)
 	a.Printf("")
 	a.printNodes(s.Nodes)
 	return nil
+}
+
+// diskFields tell what the node that answers keeps on disk.
+func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
+	h := s.History
+	if h == nil {
+		return [][2]string{{"history", "none is kept here: readers go back as far as the tip"}}
+	}
+	text := fmt.Sprintf("seq %s, %s in %d files", spanText(h.FirstSeq, h.LastSeq), units.Size(h.Bytes), h.Files)
+	if h.PendingWindows > 0 || h.PendingGenerations > 0 {
+		text += fmt.Sprintf("; %d windows and %d generations are to be written", h.PendingWindows, h.PendingGenerations)
+	}
+	fields = append(fields, [2]string{"history here", text})
+	if len(h.Damaged) > 0 {
+		fields = append(fields, [2]string{"damaged", strings.Join(h.Damaged, "; ")})
+	}
+	snapshot := "none yet"
+	if s.Snapshot != nil {
+		snapshot = fmt.Sprintf("seq %d, %s ago, %s; the log here begins at index %d", s.Snapshot.Seq, units.Age(now.Sub(s.Snapshot.Time)),
+			units.Size(s.Snapshot.StateBytes), s.LogFirstIndex)
+	}
+	return append(fields, [2]string{"snapshot here", snapshot})
 }
 
 func orNone(s string) string {

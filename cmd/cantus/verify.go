@@ -2,20 +2,26 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cantus-bus/cantus/transport/http"
 )
 
+// verifyTime is how long comparing may take unless --timeout says something: digests are computed, files waited for.
+const verifyTime = 30 * time.Second
+
 func (a *app) verifyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify",
-		Short: "Compare the digests of all replicas at one place of the stream; exit code 1 if they differ",
-		Args:  cobra.NoArgs,
+		Short: "Compare the digests and history files of all replicas at one place of the stream; exit code 1 if they differ",
+		Long: `Compare the digests of all replicas' state at one entry of the log, and by SHA-256 every file of history that more than one of them
+has. Damaged files count as differences, and so do nodes that have not written in time what is sealed and planned.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var v http.Verification
-			if err := a.ask(cmd.Context(), "/v1/verify", &v); err != nil {
+			if err := a.askFor(cmd.Context(), a.patience(cmd, verifyTime), "/v1/verify", &v); err != nil {
 				return err
 			}
 			if err := a.printVerification(v); err != nil {
@@ -49,7 +55,7 @@ func (a *app) printVerification(v http.Verification) error {
 	}
 	a.Table([]string{"node", "part", "digest"}, nil, rows)
 	if v.Equal {
-		a.Printf("\n%d replicas are equal at seq %d", len(v.Nodes), v.Seq)
+		a.Printf("\n%d replicas are equal at seq %d, and so are the %d files of history that they share", len(v.Nodes), v.Seq, v.Files)
 		return nil
 	}
 	a.Printf("\nreplicas DIFFER at seq %d:", v.Seq)

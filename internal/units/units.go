@@ -138,6 +138,20 @@ func Millis(d time.Duration) string {
 	return short(float64(d)/float64(time.Millisecond)) + "ms"
 }
 
+// Age prints a span in its largest unit of seconds, minutes, hours and days, whole: "42s", "3m", "5h", "12d".
+func Age(d time.Duration) string {
+	d = max(d, 0)
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= unit.length {
+			return strconv.FormatInt(int64(d/unit.length), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+}
+
 // short prints three significant digits without trailing zeros.
 func short(v float64) string {
 	decimals := 0

@@ -50,17 +50,22 @@ func TestParseDuration(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	for got, want := range map[string]string{
-		Size(64 << 20):                  "64MiB",
-		Size(1_270_000):                 "1.21MiB",
-		Size(17):                        "17B",
-		Size(-2048):                     "-2KiB",
-		Count(950):                      "950",
-		Count(12_345):                   "12.3k",
-		Count(4_000_000):                "4M",
-		Rate(310_000):                   "310k/s",
-		Rate(0.5):                       "0.5/s",
-		Millis(210 * time.Microsecond):  "0.21ms",
-		Millis(3100 * time.Millisecond): "3.1s",
+		Size(64 << 20):                    "64MiB",
+		Size(1_270_000):                   "1.21MiB",
+		Size(17):                          "17B",
+		Size(-2048):                       "-2KiB",
+		Count(950):                        "950",
+		Count(12_345):                     "12.3k",
+		Count(4_000_000):                  "4M",
+		Rate(310_000):                     "310k/s",
+		Rate(0.5):                         "0.5/s",
+		Millis(210 * time.Microsecond):    "0.21ms",
+		Millis(3100 * time.Millisecond):   "3.1s",
+		Age(-time.Second):                 "0s",
+		Age(42900 * time.Millisecond):     "42s",
+		Age(119 * time.Second):            "1m",
+		Age(5*time.Hour + 59*time.Minute): "5h",
+		Age(300 * time.Hour):              "12d",
 	} {
 		if got != want {
 			t.Errorf("printed %q, want %q", got, want)

@@ -37,6 +37,7 @@ type fakeNode struct {
 	changed  chan struct{}
 	notReady error
 	done     []string // what the control calls did
+	files    []cluster.FileInfo
 }
 
 func newFakeNode(t *testing.T, id string) *fakeNode {
@@ -121,6 +122,29 @@ func (n *fakeNode) Status(context.Context) cluster.Status {
 	return cluster.Status{NodeID: n.id, Healthy: true, Leader: n.leader, Nodes: []cluster.NodeStatus{{ID: n.id, Role: "leader"}}}
 }
 func (n *fakeNode) Ready() error { return n.notReady }
+
+func (n *fakeNode) TakeSnapshot(context.Context) (cluster.SnapshotInfo, error) {
+	return cluster.SnapshotInfo{ID: "s-1-2", Index: 2, Term: 1}, n.did("snapshot")
+}
+
+func (n *fakeNode) Snapshots() []cluster.SnapshotInfo { return nil }
+
+func (n *fakeNode) FileList() cluster.FileList {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := cluster.FileList{Node: n.id, First: 1, Files: n.files}
+	if len(n.files) > 0 {
+		l.First, l.Last = n.files[0].FirstSeq, n.files[len(n.files)-1].LastSeq
+	}
+	return l
+}
+
+func (n *fakeNode) FileHandler() nethttp.Handler {
+	mux := nethttp.NewServeMux()
+	mux.HandleFunc("GET /files", func(w nethttp.ResponseWriter, _ *nethttp.Request) { writeJSON(w, nethttp.StatusOK, n.FileList()) })
+	mux.HandleFunc("GET /files/{sha256}", func(w nethttp.ResponseWriter, r *nethttp.Request) { fmt.Fprint(w, r.PathValue("sha256")) })
+	return mux
+}
 
 func (n *fakeNode) did(what string) error {
 	n.mu.Lock()

@@ -25,6 +25,10 @@ type Node interface {
 	Checkpoint(ctx context.Context) (id uint64, err error)
 	CheckpointDigest(ctx context.Context, id uint64) (fsm.Digest, error)
 	PlanNow(ctx context.Context) ([]fsm.Generation, error)
+	TakeSnapshot(ctx context.Context) (cluster.SnapshotInfo, error)
+	Snapshots() []cluster.SnapshotInfo
+	FileList() cluster.FileList
+	FileHandler() nethttp.Handler
 }
 
 // Options of a server. Node is needed, all else has a default.

@@ -19,16 +19,20 @@ type NodeDigest struct {
 	Index uint64            `json:"index,omitempty"`
 	Seq   uint64            `json:"seq"`
 	Parts map[string]string `json:"parts,omitempty"`
-	Error string            `json:"error,omitempty"`
+	// KeepsHistory: it has files to compare.
+	KeepsHistory bool   `json:"keeps_history"`
+	Error        string `json:"error,omitempty"`
 }
 
-// Verification compares all replicas at one entry of the log.
+// Verification compares all replicas at one entry of the log, and the files of history that they have by then.
 type Verification struct {
 	Seq uint64 `json:"seq"`
 	// Equal: every member answered and all parts agree.
 	Equal       bool         `json:"equal"`
 	Differences []string     `json:"differences"`
 	Nodes       []NodeDigest `json:"nodes"`
+	// Files is how many files of history more than one node has; their bytes were compared by hash.
+	Files int `json:"files"`
 }
 
 func (s *Server) postCheckpoint(w nethttp.ResponseWriter, r *nethttp.Request) {
@@ -56,7 +60,7 @@ func (s *Server) getCheckpoint(w nethttp.ResponseWriter, r *nethttp.Request) {
 		writeErr(w, err)
 		return
 	}
-	writeJSON(w, nethttp.StatusOK, NodeDigest{ID: s.node.NodeID(), Index: d.Index, Seq: d.Seq, Parts: d.Parts})
+	writeJSON(w, nethttp.StatusOK, s.ownDigest(d))
 }
 
 func (s *Server) getVerify(w nethttp.ResponseWriter, r *nethttp.Request) {
@@ -72,7 +76,15 @@ func (s *Server) getVerify(w nethttp.ResponseWriter, r *nethttp.Request) {
 		writeErr(w, err)
 		return
 	}
-	writeJSON(w, nethttp.StatusOK, compare(own, s.node.NodeID(), s.collect(ctx, id)))
+	v := compare(s.ownDigest(own), s.collect(ctx, id))
+	waiting, stop := context.WithTimeout(r.Context(), s.opts.RequestTimeout)
+	defer stop()
+	s.verifyFiles(waiting, &v, wantedHistory(s.node.Stream().Machine()))
+	writeJSON(w, nethttp.StatusOK, v)
+}
+
+func (s *Server) ownDigest(d fsm.Digest) NodeDigest {
+	return NodeDigest{ID: s.node.NodeID(), Index: d.Index, Seq: d.Seq, Parts: d.Parts, KeepsHistory: s.node.Stream().HistoryStatus() != nil}
 }
 
 // collect asks every other member for its digest at checkpoint id, all at once.
@@ -101,63 +113,63 @@ func (s *Server) collect(ctx context.Context, id uint64) []NodeDigest {
 }
 
 func (s *Server) askDigest(ctx context.Context, n wire.NodeInfo, id uint64) (NodeDigest, error) {
+	var d NodeDigest
+	err := s.askPeer(ctx, n, fmt.Sprintf("/v1/checkpoint/%d", id), &d)
+	d.ID = n.ID
+	return d, err
+}
+
+// askPeer asks another node's control plane.
+func (s *Server) askPeer(ctx context.Context, n wire.NodeInfo, path string, v any) error {
 	if n.HTTPAddr == "" {
-		return NodeDigest{}, fmt.Errorf("its HTTP address is not known: is it up?")
+		return fmt.Errorf("its HTTP address is not known: is it up?")
 	}
-	url := fmt.Sprintf("http://%s/v1/checkpoint/%d", n.HTTPAddr, id)
-	req, err := nethttp.NewRequestWithContext(ctx, "GET", url, nil)
+	req, err := nethttp.NewRequestWithContext(ctx, "GET", "http://"+n.HTTPAddr+path, nil)
 	if err != nil {
-		return NodeDigest{}, err
+		return err
 	}
 	resp, err := s.peers.Do(req)
 	if err != nil {
-		return NodeDigest{}, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != nethttp.StatusOK {
 		var body errorBody
 		if json.NewDecoder(resp.Body).Decode(&body) == nil && body.Error != nil {
-			return NodeDigest{}, body.Error
+			return body.Error
 		}
-		return NodeDigest{}, fmt.Errorf("answered %s", resp.Status)
+		return fmt.Errorf("answered %s", resp.Status)
 	}
-	var d NodeDigest
-	err = json.NewDecoder(resp.Body).Decode(&d)
-	d.ID = n.ID
-	return d, err
+	return json.NewDecoder(resp.Body).Decode(v)
 }
 
 // compare holds the others' digests against own, part by part.
-func compare(own fsm.Digest, ownID string, others []NodeDigest) Verification {
-	v := Verification{
-		Seq:         own.Seq,
-		Differences: []string{},
-		Nodes:       append([]NodeDigest{{ID: ownID, Index: own.Index, Seq: own.Seq, Parts: own.Parts}}, others...),
-	}
+func compare(own NodeDigest, others []NodeDigest) Verification {
+	v := Verification{Seq: own.Seq, Differences: []string{}, Nodes: append([]NodeDigest{own}, others...)}
 	for _, o := range others {
-		v.Differences = append(v.Differences, differences(own, ownID, o)...)
+		v.Differences = append(v.Differences, differences(own, o)...)
 	}
 	slices.Sort(v.Differences)
 	v.Equal = len(v.Differences) == 0
 	return v
 }
 
-func differences(own fsm.Digest, ownID string, o NodeDigest) []string {
+func differences(own, o NodeDigest) []string {
 	if o.Error != "" {
 		return []string{fmt.Sprintf("node %s: no digest: %s", o.ID, o.Error)}
 	}
 	var out []string
 	if o.Seq != own.Seq || o.Index != own.Index {
-		out = append(out, fmt.Sprintf("node %s: seq %d at index %d, but %d at %d on %s", o.ID, o.Seq, o.Index, own.Seq, own.Index, ownID))
+		out = append(out, fmt.Sprintf("node %s: seq %d at index %d, but %d at %d on %s", o.ID, o.Seq, o.Index, own.Seq, own.Index, own.ID))
 	}
 	for part, digest := range own.Parts {
 		if o.Parts[part] != digest {
-			out = append(out, fmt.Sprintf("node %s: %s is %s, but %s on %s", o.ID, part, o.Parts[part], digest, ownID))
+			out = append(out, fmt.Sprintf("node %s: %s is %s, but %s on %s", o.ID, part, o.Parts[part], digest, own.ID))
 		}
 	}
 	for part := range o.Parts {
 		if _, ok := own.Parts[part]; !ok {
-			out = append(out, fmt.Sprintf("node %s: has a part %q that %s has not", o.ID, part, ownID))
+			out = append(out, fmt.Sprintf("node %s: has a part %q that %s has not", o.ID, part, own.ID))
 		}
 	}
 	return out
