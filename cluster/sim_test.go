@@ -37,9 +37,10 @@ func TestSimulation(t *testing.T) {
 	}
 	total := check.Counts{}
 	for i := range *simRuns {
-		r := simulate(t, seed+uint64(i), nil)
-		if !r.OK() {
-			t.Fatalf("seed %d\n%s", seed+uint64(i), r.String())
+		r, refused, list := simulate(t, seed+uint64(i), nil)
+		if !r.OK() || len(refused) > 0 {
+			writeSimulated(t, seed+uint64(i), list)
+			t.Fatalf("seed %d\n%s\nrefused to start: %v", seed+uint64(i), r.String(), refused)
 		}
 		if testing.Verbose() && *simRuns == 1 {
 			t.Log(r.String())
@@ -56,21 +57,21 @@ func TestSimulation(t *testing.T) {
 // once. A simulation that did not see that would see nothing.
 func TestSimulationFindsSkippedSyncs(t *testing.T) {
 	for seed := range uint64(50) {
-		r := simulate(t, seed, func(c *simCluster) {
+		r, refused, _ := simulate(t, seed, func(c *simCluster) {
 			for _, n := range c.nodes {
 				n.disk.skips = true
 			}
 		})
-		if !r.OK() {
-			t.Logf("seed %d: %v", seed, r.Broken())
+		if !r.OK() || len(refused) > 0 {
+			t.Logf("seed %d: %v, refused to start: %v", seed, r.Broken(), refused)
 			return
 		}
 	}
 	t.Error("never found")
 }
 
-// simulate makes one run.
-func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Report) {
+// simulate makes one run. Refused are nodes that would not start.
+func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Report, refused []error, list []trace.Event) {
 	t.Helper()
 	dog := time.AfterFunc(simWatchdog, func() { // outside of the bubble: virtual time stands still in a livelock
 		fmt.Fprintf(os.Stderr, "simulation with seed %d does not end\n", seed)
@@ -90,8 +91,9 @@ func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Repo
 		if err != nil {
 			t.Error(err)
 		}
+		refused, list = c.refused, c.list
 	})
-	return r
+	return r, refused, list
 }
 
 // run lets clients work under faults, heals everything, and waits until it is settled.
@@ -133,6 +135,7 @@ func (c *simCluster) end() {
 		closing.Go(func() { n.stop(false) })
 	}
 	closing.Wait()
+	c.watching.Wait()
 }
 
 // nemesis does one thing after another and mends all of it in the end.
@@ -189,5 +192,22 @@ func (c *simCluster) crash(restarts *sync.WaitGroup, nodes ...*simNode) {
 				c.noteQuorum()
 			}
 		})
+	}
+}
+
+// writeSimulated leaves the history of a run that failed, for people.
+func writeSimulated(t *testing.T, seed uint64, list []trace.Event) {
+	w, err := trace.Create(fmt.Sprintf("%s/simulation-%d.jsonl", os.TempDir(), seed), trace.Header{Seed: seed, Workload: "simulation"})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, e := range list {
+		if _, end := e.(*trace.End); !end {
+			w.Write(e)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
 	}
 }
