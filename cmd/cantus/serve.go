@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -16,9 +15,6 @@ import (
 	"github.com/cantus-bus/cantus/internal/config"
 	"github.com/cantus-bus/cantus/internal/daemon"
 )
-
-// shutdownWait bounds how long a node that was told to stop waits for its clients.
-const shutdownWait = 10 * time.Second
 
 type serveFlags struct {
 	config, data string
@@ -65,31 +61,10 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.Start(daemon.Options{Config: loaded, Version: buildVersion(), Logger: newLogger(loaded.Config.Logging, a.Err)})
-	if err != nil {
-		return err
-	}
-	err = a.untilStopped(ctx, d)
-	closing, cancel := context.WithTimeout(context.Background(), shutdownWait)
-	defer cancel()
-	return errors.Join(err, d.Shutdown(closing))
-}
-
-// untilStopped says when the node is ready and returns when it is to stop: nil on a signal, the reason on a failure.
-func (a *app) untilStopped(ctx context.Context, d *daemon.Daemon) error {
-	switch err := d.WaitReady(ctx); {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
-		return err
-	}
-	a.Printf("ready: node %s, client %s, http http://%s", d.NodeID(), d.ClientAddr(), d.HTTPAddr())
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-d.Failed():
-		return fmt.Errorf("node stopped: %w", d.Err())
-	}
+	o := daemon.Options{Config: loaded, Version: buildVersion(), Logger: newLogger(loaded.Config.Logging, a.Err)}
+	return daemon.Run(ctx, o, func(d *daemon.Daemon) {
+		a.Printf("ready: node %s, client %s, http http://%s", d.NodeID(), d.ClientAddr(), d.HTTPAddr())
+	})
 }
 
 func (a *app) loadConfig(f serveFlags) (*config.Loaded, error) {
