@@ -72,20 +72,24 @@ func cutHalvesFault() Fault {
 	})
 }
 
-// cutRingFault leaves each node a majority, and no two nodes the same: on a ring, each reaches its nearest neighbours.
 func cutRingFault() Fault {
-	return cutFault("cut-ring", "every node sees a majority, no two see the same", nil, func(_ *attack, nodes []*node.Node) (links []network.Link) {
-		n := len(nodes)
-		reach := (n/2 + 1) / 2 // neighbours on each side
-		for i := range n {
-			for j := i + 1; j < n; j++ {
-				if d := min(j-i, n-(j-i)); d > reach || n == 3 && i == 0 && j == 2 {
-					links = append(links, both(nodes[i:i+1], nodes[j:j+1])...)
-				}
+	return cutFault("cut-ring", "every node sees a majority, no two see the same", nil, func(_ *attack, nodes []*node.Node) []network.Link {
+		return ring(nodes)
+	})
+}
+
+// ring leaves each node its nearest neighbours, which with it are a majority. Three nodes are a line.
+func ring(nodes []*node.Node) (links []network.Link) {
+	n := len(nodes)
+	reach := (n/2 + 1) / 2 // neighbours on each side
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			if d := min(j-i, n-(j-i)); d > reach || n == 3 && i == 0 && j == 2 {
+				links = append(links, both(nodes[i:i+1], nodes[j:j+1])...)
 			}
 		}
-		return links
-	})
+	}
+	return links
 }
 
 func cutOneWayFault() Fault {
@@ -104,10 +108,15 @@ func cutOneWayFault() Fault {
 
 func bridgeFault() Fault {
 	return cutFault("cut-bridge", "two halves that only one node sees both of", nil, func(_ *attack, nodes []*node.Node) []network.Link {
-		rest := nodes[1:]
-		half := len(rest) / 2
-		return both(rest[:half], rest[half:])
+		return bridge(nodes)
 	})
+}
+
+// bridge cuts all but the first node into two halves.
+func bridge(nodes []*node.Node) []network.Link {
+	rest := nodes[1:]
+	half := len(rest) / 2
+	return both(rest[:half], rest[half:])
 }
 
 // flapFault cuts and mends a node's links quickly.

@@ -1,0 +1,159 @@
+package nemesis
+
+import (
+	"bytes"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/cantus-bus/cantus/jepsen/network"
+	"github.com/cantus-bus/cantus/jepsen/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func nodes(n int) (list []*node.Node) {
+	for i := range n {
+		list = append(list, &node.Node{Index: i})
+	}
+	return list
+}
+
+// reach is how many nodes, itself included, a node reaches both ways.
+func reach(n int, links []network.Link) (seen []int) {
+	for i := range n {
+		count := 0
+		for j := range n {
+			if !slices.Contains(links, network.Link{From: i, To: j}) && !slices.Contains(links, network.Link{From: j, To: i}) {
+				count++
+			}
+		}
+		seen = append(seen, count)
+	}
+	return seen
+}
+
+// TestRing: each node reaches a majority, none reaches all but where three cannot do otherwise.
+func TestRing(t *testing.T) {
+	for _, n := range []int{3, 5, 7} {
+		got := reach(n, ring(nodes(n)))
+		for i, count := range got {
+			if 2*count <= n || n > 3 && count == n {
+				t.Errorf("%d nodes: node %d reaches %d", n, i, count)
+			}
+		}
+		if slices.Min(got) == n {
+			t.Errorf("%d nodes: nothing is cut", n)
+		}
+	}
+}
+
+// TestBridge: one node reaches all, each other only its half and the bridge.
+func TestBridge(t *testing.T) {
+	if got := reach(5, bridge(nodes(5))); !slices.Equal(got, []int{5, 3, 3, 3, 3}) {
+		t.Errorf("five nodes: %v", got)
+	}
+	if got := reach(3, bridge(nodes(3))); !slices.Equal(got, []int{3, 2, 2}) {
+		t.Errorf("three nodes: %v", got)
+	}
+}
+
+func TestParse(t *testing.T) {
+	all := func(Need) bool { return true }
+	none := func(n Need) bool { return n == NeedNothing }
+	mix, err := Parse("kill,cut", none)
+	if err != nil || len(mix) != 7 || mix[0].Name != "kill" {
+		t.Errorf("kill,cut: %v, %v", Names(mix), err)
+	}
+	if mix, err = Parse("mix", all); err != nil || len(mix) != len(List()) {
+		t.Errorf("mix of all: %v, %v", Names(mix), err)
+	}
+	mix, err = Parse("mix", none)
+	if err != nil || slices.ContainsFunc(mix, func(f Fault) bool { return f.Need != NeedNothing }) {
+		t.Errorf("mix of what needs nothing: %v, %v", Names(mix), err)
+	}
+	if _, err = Parse("power", none); err == nil || !strings.Contains(err.Error(), "ext4") {
+		t.Errorf("power without disks: %v", err)
+	}
+	if _, err = Parse("killl", all); err == nil {
+		t.Error("a fault that is none")
+	}
+	for name, list := range groups {
+		for _, member := range list {
+			if _, err := Parse(member, all); err != nil {
+				t.Errorf("group %s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestFlip(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	before := []byte(strings.Repeat("abcdefgh", 100))
+	for seed := range uint64(20) {
+		if err := os.WriteFile(path, before, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := flip(rand.New(rand.NewPCG(seed, 0)), dir, path); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(path)
+		if err != nil || len(after) != len(before) {
+			t.Fatal(len(after), err)
+		}
+		changed := 0
+		for i := range after {
+			changed += bits.OnesCount8(after[i] ^ before[i])
+		}
+		if changed != 1 {
+			t.Errorf("seed %d: %d bits changed", seed, changed)
+		}
+	}
+}
+
+// TestTear: over many seeds a tail is cut, zeroed, and the file removed; always something is gone.
+func TestTear(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	before := bytes.Repeat([]byte{7}, 1000)
+	seen := map[string]bool{}
+	for seed := range uint64(30) {
+		if err := os.WriteFile(path, before, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tear(rand.New(rand.NewPCG(seed, 0)), dir, path); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(path)
+		switch {
+		case os.IsNotExist(err):
+			seen["removed"] = true
+		case err != nil:
+			t.Fatal(err)
+		case len(after) < len(before):
+			seen["cut"] = true
+		case bytes.Equal(after, before):
+			t.Errorf("seed %d: nothing happened", seed)
+		default:
+			seen["zeroed"] = true
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("seen only %v", seen)
+	}
+}
+
+// TestKinds: files of one kind are one group, whatever their numbers.
+func TestKinds(t *testing.T) {
+	groups := kinds("/d", []string{"/d/raft/log.db", "/d/history/window-1", "/d/history/window-22", "/d/history/MANIFEST", "/d/id"})
+	if len(groups) != 4 || len(groups[1]) != 2 {
+		t.Errorf("%v", groups)
+	}
+}
