@@ -25,6 +25,8 @@ var groups = map[string][]string{
 	"links":   {"slow", "narrow", "lossy"},
 	"disk":    {"power", "full", "write-error", "sync-error", "slow-sync", "hang-sync"},
 	"damage":  {"bit-flip", "torn", "replace"},
+	// quick are the faults that are over soon after they end.
+	"quick": {"kill", "pause", "stutter", "transfer", "cut-one", "cut-halves", "cut-ring", "cut-one-way", "flap", "power", "full", "slow-sync", "clock"},
 }
 
 // Groups lists the names of groups and what they stand for.
@@ -36,40 +38,28 @@ func Groups() map[string][]string {
 	return shown
 }
 
-// Parse reads "kill,cut,mix": names of faults and groups. mix stands for all that can tells is possible.
+// Parse reads "kill,cut,mix": names of faults and groups. Of a group, what can tells is impossible is left out; mix is the group
+// of all.
 func Parse(text string, can func(Need) bool) (mix []Fault, err error) {
 	list := List()
-	add := func(name string) error {
-		i := slices.IndexFunc(list, func(f Fault) bool { return f.Name == name })
-		if i < 0 {
-			return fmt.Errorf("nemesis %q is unknown: see jepsen list", name)
-		}
-		if !can(list[i].Need) {
-			return fmt.Errorf("nemesis %q needs %v", name, list[i].Need)
-		}
-		mix = append(mix, list[i])
-		return nil
-	}
 	for name := range strings.SplitSeq(text, ",") {
 		group, isGroup := groups[name]
-		switch {
-		case name == "mix":
+		if isGroup || name == "mix" {
 			for _, f := range list {
-				if can(f.Need) {
+				if can(f.Need) && (name == "mix" || slices.Contains(group, f.Name)) {
 					mix = append(mix, f)
 				}
 			}
-		case isGroup:
-			for _, member := range group {
-				if err := add(member); err != nil {
-					return nil, err
-				}
-			}
-		default:
-			if err := add(name); err != nil {
-				return nil, err
-			}
+			continue
 		}
+		i := slices.IndexFunc(list, func(f Fault) bool { return f.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("nemesis %q is unknown: see jepsen list", name)
+		}
+		if !can(list[i].Need) {
+			return nil, fmt.Errorf("nemesis %q needs %v", name, list[i].Need)
+		}
+		mix = append(mix, list[i])
 	}
 	return mix, nil
 }

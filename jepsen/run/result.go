@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/cantus-bus/cantus/jepsen/check"
 	"github.com/cantus-bus/cantus/jepsen/history"
@@ -46,6 +47,20 @@ func (r *Result) note(format string, args ...any) {
 
 // OK says that the run found nothing.
 func (r *Result) OK() bool { return len(r.Found) == 0 && r.Report != nil && r.Report.OK() }
+
+// By names what found something: checks, and the run itself.
+func (r *Result) By() string {
+	var names []string
+	if r.Report != nil {
+		for _, n := range r.Report.Broken() {
+			names = append(names, string(n))
+		}
+	}
+	if len(r.Found) > 0 {
+		names = append(names, "the run")
+	}
+	return strings.Join(names, ", ")
+}
 
 // Line is the result in a line.
 func (r *Result) Line() string {

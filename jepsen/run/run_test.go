@@ -1,0 +1,84 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cantus-bus/cantus/jepsen/check"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestRun does a short run with a kill, without the rights of root, and judges its folder again.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the broker and runs it for some seconds")
+	}
+	dir := t.TempDir()
+	o := Options{
+		Workload: "stream", Nemesis: "kill", Time: 3 * time.Second, Seed: 1, Nodes: 3, Rate: 200, Network: "proxy", Disks: "folder",
+		Dir: filepath.Join(dir, "run"), Keep: true, Log: t.Logf,
+	}
+	res, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.OK() {
+		t.Errorf("broken:\n%s%s", res.Text(), res.Line())
+	}
+	if res.Counts.Acked == 0 || res.Counts.Delivered < res.Counts.Acked || len(res.Injected) == 0 {
+		t.Errorf("nothing happened: %s", res.Line())
+	}
+	report, err := Check(HistoryPath(o.Dir))
+	if err != nil || !report.OK() || !report.Complete {
+		t.Errorf("judged again: %v\n%s", err, report)
+	}
+	for _, name := range []string{"run.json", "report.txt", "n1/node.log"} {
+		if info, err := os.Stat(filepath.Join(o.Dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s is missing: %v", name, err)
+		}
+	}
+}
+
+// TestPlan: what a run cannot do is said before anything is started.
+func TestPlan(t *testing.T) {
+	good := Options{Workload: "stream", Nemesis: "kill", Nodes: 3, Network: "netns", Disks: "folder"}
+	if _, err := good.plan(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Options){
+		"at least one": func(o *Options) { o.Nodes = 0 },
+		"workload":     func(o *Options) { o.Workload = "x" },
+		"nemesis":      func(o *Options) { o.Nemesis = "x" },
+		"proxy":        func(o *Options) { o.Nemesis = "slow" },
+		"faults":       func(o *Options) { o.Nemesis = "clock" },
+		"ext4":         func(o *Options) { o.Nemesis = "power" },
+		"disks":        func(o *Options) { o.Disks = "x" },
+	} {
+		o := good
+		change(&o)
+		if _, err := o.plan(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// TestResult: anything found makes a run broken, whoever found it.
+func TestResult(t *testing.T) {
+	r := &Result{Report: &check.Report{}}
+	if !r.OK() {
+		t.Error("nothing found, and broken")
+	}
+	if r.found("x"); r.OK() || !strings.HasPrefix(r.Line(), "BROKEN") {
+		t.Error("found something, and not broken")
+	}
+	r = &Result{Report: &check.Report{Checks: []check.Verdict{{Violations: 1}}}}
+	if r.OK() {
+		t.Error("a check found something, and not broken")
+	}
+}
