@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -115,15 +117,20 @@ func (c *Cluster) Transfer(ctx context.Context, to *Node) error {
 	return leader.Post(ctx, "/v1/leader/transfer", body, nil)
 }
 
-// Remove takes a member out.
+// Remove takes a member out. One that is none any more is no error: the cluster removes by itself whose place another has taken.
 func (c *Cluster) Remove(ctx context.Context, id string) error {
 	leader, err := c.WaitLeader(ctx)
 	if err != nil {
 		return err
 	}
-	return leader.ask(ctx, func(ctx context.Context, c *control.Client) error {
+	err = leader.ask(ctx, func(ctx context.Context, c *control.Client) error {
 		return c.Delete(ctx, "/v1/nodes/"+url.PathEscape(id), nil)
 	})
+	var refused *control.Refused
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return nil
+	}
+	return err
 }
 
 // Members gives each member's role by its id, as the leader tells.
