@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/internal/load"
@@ -130,5 +132,30 @@ func TestSnapshot(t *testing.T) {
 	stats := decode[load.ReadResult](t, must(t, cantus(t, s.env, "sub", "**", "--from", "first", "--to", "caught-up", "--stats", "--json")))
 	if stats.Messages != 3000 {
 		t.Errorf("%+v", stats)
+	}
+}
+
+// TestStatusOfTheDisk: what people see of history, damage and catching up, in words.
+func TestStatusOfTheDisk(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for name, test := range map[string]struct {
+		status cluster.Status
+		want   []string
+	}{
+		"none": {cluster.Status{}, []string{"none is kept"}},
+		"idle": {cluster.Status{History: &cluster.HistoryStatus{FirstSeq: 1}}, []string{"seq none", "none yet"}},
+		"busy": {cluster.Status{
+			History:  &cluster.HistoryStatus{FirstSeq: 3, LastSeq: 9, Files: 2, Bytes: 2 << 20, PendingWindows: 4, PendingGenerations: 1, Damaged: []string{"w-1.cnts: bad"}},
+			Snapshot: &cluster.SnapshotInfo{Seq: 8, StateBytes: 1 << 10, Time: now.Add(-3 * time.Hour)}, LogFirstIndex: 77,
+		}, []string{"seq 3 to 9, 2MiB in 2 files", "4 windows and 1 generations", "w-1.cnts: bad", "seq 8, 3h ago, 1KiB", "index 77"}},
+		"catching up": {cluster.Status{CatchUp: &cluster.CatchUpStatus{Seq: 9, Files: 5, FilesDone: 2, Bytes: 10 << 20, BytesDone: 1 << 20}},
+			[]string{"2 of 5 files", "1MiB of 10MiB"}},
+	} {
+		text := fmt.Sprint(diskFields(test.status, now))
+		for _, want := range test.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %s lacks %q", name, text, want)
+			}
+		}
 	}
 }

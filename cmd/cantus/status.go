@@ -82,9 +82,12 @@ func (a *app) printStatus(s cluster.Status) error {
 
 // diskFields tell what the node that answers keeps on disk.
 func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
+	if s.CatchUp != nil {
+		fields = append(fields, [2]string{"catching up", s.CatchUp.String()})
+	}
 	h := s.History
 	if h == nil {
-		return [][2]string{{"history", "none is kept here: readers go back as far as the tip"}}
+		return append(fields, [2]string{"history here", "none is kept: readers go back as far as the tip"})
 	}
 	text := fmt.Sprintf("seq %s, %s in %d files", spanText(h.FirstSeq, h.LastSeq), units.Size(h.Bytes), h.Files)
 	if h.PendingWindows > 0 || h.PendingGenerations > 0 {

@@ -58,7 +58,7 @@ type Tip struct {
 
 // History is the section "history". Windows and plans are decided in the log: what counts is the leader's configuration.
 type History struct {
-	Enabled            bool     `key:"enabled" default:"false" doc:"Keep history on disk, so that readers go back to the first message. false: they go back as far as the tip reaches."`
+	Enabled            bool     `key:"enabled" default:"true" doc:"Keep history on disk: readers go back to the first message, the log is cut behind snapshots. false: readers go back as far as the tip reaches, the log is kept whole."`
 	WindowBytes        Size     `key:"window_bytes" default:"64MiB" doc:"Messages, in bytes, after which a window of the stream is sealed and archived."`
 	WindowAge          Duration `key:"window_age" default:"10m" doc:"Age of a window's first message after which it is sealed, with the next entry of the log."`
 	PlanWindows        Count    `key:"plan_windows" default:"8" doc:"Windows after which the leader plans their split into stores. 0: only when asked to."`
