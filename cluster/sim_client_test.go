@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +51,11 @@ func (p *simPublisher) run(ctx context.Context) {
 		if p.epoch == 0 && !p.open(ctx) {
 			continue
 		}
-		p.publish(ctx)
+		e := &trace.Publish{}
+		for range 1 + max(0, p.rng.IntN(5)-2) {
+			e.Messages = append(e.Messages, trace.Sent{ID: p.c.nextID(), Topic: simTopics[p.rng.IntN(len(simTopics))]})
+		}
+		p.publish(ctx, e)
 		sleepSim(ctx, time.Duration(p.rng.Int64N(int64(100*time.Millisecond))))
 	}
 }
@@ -81,12 +86,9 @@ func (p *simPublisher) open(ctx context.Context) bool {
 	return true
 }
 
-// publish makes one call and records it. A call whose fate stays unknown ends the epoch.
-func (p *simPublisher) publish(ctx context.Context) {
-	e := &trace.Publish{Producer: p.name, Epoch: p.epoch, Number: p.number, Invoke: p.c.now()}
-	for range 1 + max(0, p.rng.IntN(5)-2) {
-		e.Messages = append(e.Messages, trace.Sent{ID: p.c.nextID(), Topic: simTopics[p.rng.IntN(len(simTopics))]})
-	}
+// publish makes a call of e's messages and records it. A call whose fate stays unknown ends the epoch.
+func (p *simPublisher) publish(ctx context.Context, e *trace.Publish) {
+	e.Producer, e.Epoch, e.Number, e.Invoke = p.name, p.epoch, p.number, p.c.now()
 	e.Atomic = len(e.Messages) > 1
 	deadline := time.Now().Add(time.Second + time.Duration(p.rng.Int64N(int64(15*time.Second))))
 	attempts, tried := context.WithDeadline(ctx, deadline)
@@ -97,6 +99,9 @@ func (p *simPublisher) publish(ctx context.Context) {
 		switch {
 		case sent && (r.Code == fsm.OK || r.Code == fsm.Duplicate):
 			e.Outcome, e.FirstSeq, e.Time, e.Duplicate = trace.OK, r.FirstSeq, r.Time, r.Code == fsm.Duplicate
+		case sent && r.Code == fsm.PreconditionFailed: // had a former attempt published, this were a duplicate
+			e.Outcome, e.Code = trace.Refused, r.Code.String()
+			e.Failed, e.FailedIndex, e.FailedSeq = true, int(r.Index), r.Detail
 		case sent && r.Code < fsm.NotLeader:
 			e.Outcome, e.Code = trace.Refused, r.Code.String()
 			if unknown || r.Code == fsm.Settled {
@@ -128,7 +133,11 @@ func (p *simPublisher) submit(ctx context.Context, e *trace.Publish) (r fsm.Resu
 		return r, false
 	}
 	var b record.BatchBuilder
-	b.Reset(nil, nil)
+	var pre []record.Precondition
+	for _, c := range e.Pre {
+		pre = append(pre, record.Precondition{Topic: record.NewTopic | uint32(slices.IndexFunc(e.Messages, func(m trace.Sent) bool { return m.Topic == c.Topic })), LastSeq: c.LastSeq})
+	}
+	b.Reset(nil, pre)
 	s := &Submission{}
 	for i, m := range e.Messages {
 		s.Names = append(s.Names, m.Topic)
@@ -183,12 +192,7 @@ func (c *simCluster) newReader(id int, seed uint64, filters ...string) *simReade
 func (r *simReader) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n := r.c.nodes[r.rng.IntN(len(r.c.nodes))]
-		n.mu.Lock()
-		proc := n.proc
-		if proc != nil {
-			proc.readers.Add(1)
-		}
-		n.mu.Unlock()
+		proc := n.hold()
 		if proc == nil {
 			sleepSim(ctx, 50*time.Millisecond)
 			continue
@@ -198,6 +202,16 @@ func (r *simReader) run(ctx context.Context) {
 		leave()
 		proc.readers.Done()
 	}
+}
+
+// hold keeps the process's stream open for its user; nil if there is none.
+func (n *simNode) hold() *simProcess {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc != nil {
+		n.proc.readers.Add(1)
+	}
+	return n.proc
 }
 
 // visit reads from one node until ctx ends or the node does.

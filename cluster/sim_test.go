@@ -4,6 +4,7 @@ import (
 	"context"
 	flags "flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime/pprof"
 	"strings"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	simRuns = flags.Int("sim.runs", 20, "simulated runs of TestSimulation")
+	simRuns = flags.Int("sim.runs", 10, "simulated runs of TestSimulation")
 	simSeed = flags.Uint64("sim.seed", 0, "seed of the first run; 0: of the clock")
 )
 
@@ -87,13 +88,17 @@ func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Repo
 		c.start()
 		c.run(seed)
 		var err error
-		r, err = check.All(&trace.Memory{Head: trace.Header{Seed: seed, Workload: "simulation"}, List: c.list})
+		r, err = check.All(&trace.Memory{Head: simHeader(seed), List: c.list})
 		if err != nil {
 			t.Error(err)
 		}
 		refused, list = c.refused, c.list
 	})
 	return r, refused, list
+}
+
+func simHeader(seed uint64) trace.Header {
+	return trace.Header{Seed: seed, Workload: "simulation", Linearizable: []string{"reg/**"}}
 }
 
 // run lets clients work under faults, heals everything, and waits until it is settled.
@@ -104,6 +109,10 @@ func (c *simCluster) run(seed uint64) {
 	for i := range 4 {
 		p := c.newPublisher(i, seed)
 		publishers.Go(func() { p.run(publishing) })
+	}
+	for i := range 3 {
+		r := &simRegister{p: c.newPublisher(10+i, seed), rng: rand.New(rand.NewPCG(seed, uint64(300+i)))}
+		publishers.Go(func() { r.run(publishing) })
 	}
 	var readers []*simReader
 	for i, filters := range []string{"**", "**", "app/**", "app/b,other/**", "none/**"} {
@@ -197,7 +206,7 @@ func (c *simCluster) crash(restarts *sync.WaitGroup, nodes ...*simNode) {
 
 // writeSimulated leaves the history of a run that failed, for people.
 func writeSimulated(t *testing.T, seed uint64, list []trace.Event) {
-	w, err := trace.Create(fmt.Sprintf("%s/simulation-%d.jsonl", os.TempDir(), seed), trace.Header{Seed: seed, Workload: "simulation"})
+	w, err := trace.Create(fmt.Sprintf("%s/simulation-%d.jsonl", os.TempDir(), seed), simHeader(seed))
 	if err != nil {
 		t.Error(err)
 		return

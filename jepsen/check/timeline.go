@@ -40,7 +40,6 @@ type timeline struct {
 
 	active map[int]bool // faults that are states
 	absent map[string]bool
-	up     bool // the last Quorum's
 }
 
 type faultAt struct {
