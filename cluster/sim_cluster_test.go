@@ -254,12 +254,14 @@ func (c *simCluster) connected(set int) bool {
 }
 
 // settle waits until all nodes can be compared at one checkpoint, and compares them. One that took a snapshot from behind a
-// checkpoint can only be compared at the next.
+// checkpoint can only be compared at the next; and files are those of now, not of the checkpoint, so a plan may come between.
 func (c *simCluster) settle(limit time.Duration) *trace.Verify {
 	end := time.Now().Add(limit)
 	for {
 		v := c.compare()
-		whole := !slices.ContainsFunc(v.Nodes, func(d trace.NodeDigests) bool { return d.Error != "" })
+		whole := !slices.ContainsFunc(v.Nodes, func(d trace.NodeDigests) bool {
+			return d.Error != "" || d.Digests["history"] != v.Nodes[0].Digests["history"]
+		})
 		if whole || time.Now().After(end) {
 			v.At, v.Settled = c.now(), true
 			return v

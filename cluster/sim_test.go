@@ -44,6 +44,7 @@ func TestSimulation(t *testing.T) {
 			t.Fatalf("seed %d\n%s\nrefused to start: %v", seed+uint64(i), r.String(), refused)
 		}
 		if testing.Verbose() && *simRuns == 1 {
+			writeSimulated(t, seed+uint64(i), list)
 			t.Log(r.String())
 		}
 		total.Published += r.Counts.Published
