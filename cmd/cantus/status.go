@@ -99,8 +99,11 @@ func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
 	}
 	snapshot := "none yet"
 	if s.Snapshot != nil {
-		snapshot = fmt.Sprintf("seq %d, %s ago, %s; the log here begins at index %d", s.Snapshot.Seq, units.Age(now.Sub(s.Snapshot.Time)),
-			units.Size(s.Snapshot.StateBytes), s.LogFirstIndex)
+		log := "is empty"
+		if s.LogFirstIndex > 0 {
+			log = fmt.Sprintf("begins at index %d", s.LogFirstIndex)
+		}
+		snapshot = fmt.Sprintf("seq %d, %s ago, %s; the log here %s", s.Snapshot.Seq, units.Age(now.Sub(s.Snapshot.Time)), units.Size(s.Snapshot.StateBytes), log)
 	}
 	return append(fields, [2]string{"snapshot here", snapshot})
 }

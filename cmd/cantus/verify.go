@@ -17,7 +17,8 @@ func (a *app) verifyCmd() *cobra.Command {
 		Use:   "verify",
 		Short: "Compare the digests and history files of all replicas at one place of the stream; exit code 1 if they differ",
 		Long: `Compare the digests of all replicas' state at one entry of the log, and by SHA-256 every file of history that more than one of them
-has. Damaged files count as differences, and so do nodes that have not written in time what is sealed and planned.`,
+has. Damaged files count as differences, and so do nodes that have not written in time what is sealed. Windows that a node has still to
+rewrite into stores are told of.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var v http.Verification
@@ -54,6 +55,9 @@ func (a *app) printVerification(v http.Verification) error {
 		}
 	}
 	a.Table([]string{"node", "part", "digest"}, nil, rows)
+	for _, b := range v.Behind {
+		a.Note("not compared: %s", b)
+	}
 	if v.Equal {
 		a.Printf("\n%d replicas are equal at seq %d, and so are the %d files of history that they share", len(v.Nodes), v.Seq, v.Files)
 		return nil

@@ -33,6 +33,8 @@ type Verification struct {
 	Nodes       []NodeDigest `json:"nodes"`
 	// Files is how many files of history more than one node has; their bytes were compared by hash.
 	Files int `json:"files"`
+	// Behind tells of generations that nodes have still to write: they have these messages in other files, of which nothing can be compared.
+	Behind []string `json:"behind,omitempty"`
 }
 
 func (s *Server) postCheckpoint(w nethttp.ResponseWriter, r *nethttp.Request) {

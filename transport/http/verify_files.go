@@ -31,13 +31,15 @@ func wantedHistory(m *fsm.Machine) historyWanted {
 }
 
 // verifyFiles compares the files of history on all nodes. Those that have not written yet what is sealed and planned are waited for, until
-// ctx ends. Nodes write the same bytes, at times of their own.
+// ctx ends. Nodes write the same bytes, at times of their own: one that has not archived a window then differs, one that has not rewritten
+// its windows into stores has all messages, and is only told of.
 func (s *Server) verifyFiles(ctx context.Context, v *Verification, want historyWanted) {
 	lists := map[string]cluster.FileList{}
-	var errs, behind []string
+	var errs, missing []string
 	for {
 		lists, errs = s.collectFiles(ctx, v.Nodes)
-		if behind = want.behind(lists); len(behind) == 0 {
+		missing, v.Behind = want.missing(lists), want.unwritten(lists)
+		if len(missing)+len(v.Behind) == 0 {
 			break
 		}
 		select {
@@ -48,11 +50,12 @@ func (s *Server) verifyFiles(ctx context.Context, v *Verification, want historyW
 		break
 	}
 	v.Differences = append(v.Differences, errs...)
-	v.Differences = append(v.Differences, behind...)
+	v.Differences = append(v.Differences, missing...)
 	differences, compared := compareFiles(lists)
 	v.Differences = append(v.Differences, differences...)
 	v.Files = compared
 	slices.Sort(v.Differences)
+	slices.Sort(v.Behind)
 	v.Equal = len(v.Differences) == 0
 }
 
@@ -94,13 +97,19 @@ func (s *Server) collectFiles(ctx context.Context, nodes []NodeDigest) (lists ma
 	return lists, errs
 }
 
-// behind names the nodes that have not written yet what they should have.
-func (w *historyWanted) behind(lists map[string]cluster.FileList) (list []string) {
+// missing names the nodes that have not archived what is sealed.
+func (w *historyWanted) missing(lists map[string]cluster.FileList) (list []string) {
 	for id, l := range lists {
 		if w.last > 0 && (l.Last < w.last || l.First > w.first) {
 			list = append(list, fmt.Sprintf("node %s: behind: history has seqs %d to %d, %d to %d are sealed", id, l.First, l.Last, w.first, w.last))
-			continue
 		}
+	}
+	return list
+}
+
+// unwritten names the generations that nodes have not rewritten their windows into.
+func (w *historyWanted) unwritten(lists map[string]cluster.FileList) (list []string) {
+	for id, l := range lists {
 		for _, g := range w.generations {
 			if !written(l.Files, g) {
 				list = append(list, fmt.Sprintf("node %s: behind: generation %d (windows %d to %d) is not written", id, g.Number, g.FirstWindow, g.LastWindow))
