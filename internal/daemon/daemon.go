@@ -2,7 +2,8 @@
 // metrics.
 //
 // It promises that Start either returns a node that serves or leaves nothing behind; that a port in use is an error which
-// names the key to change; and that Shutdown first sends clients elsewhere, then hands leadership over, then closes. It
+// names the key to change; that a node which has fetched a snapshot is closed and opened again in the same process, on the
+// same ports; and that Shutdown first sends clients elsewhere, then hands leadership over, then closes. It
 // decides nothing about messages, and it does not read configuration: that is internal/config.
 package daemon
 
@@ -10,7 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,8 +20,6 @@ import (
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/internal/config"
-	"github.com/cantus-bus/cantus/transport"
-	"github.com/cantus-bus/cantus/transport/http"
 )
 
 // turnAwayWait is how long clients of a removed node have for their last acks.
@@ -36,24 +35,26 @@ type Options struct {
 	Logger  hclog.Logger // nil: silent
 }
 
-// Daemon is a running node. Its goroutines are the two Serve loops and the watchers for failures and for the node's removal;
-// Shutdown stops them and waits for them.
+// Daemon is a running node. Its goroutines are the control plane's port and the watcher, which turns the first failure of any part
+// into the daemon's and opens the node again when it asks for that; Shutdown stops them and waits for them.
 type Daemon struct {
-	node *cluster.Node
-	data *transport.Server
-	ctrl *http.Server
+	o     Options
+	addrs addrs
+	http  *port
 
-	clientAddr, httpAddr string
-	served               chan error // one value from each of the two Serve loops, which end when their server is shut down
-	failed               chan struct{}
-	failure              error // set before failed is closed
+	mu struct {
+		sync.Mutex
+		current *instance // the newest; closed while the node is being opened again, and after that failed
+	}
 
-	watchStop, watchDone chan struct{} // of the goroutine that closes failed
-	turnedAway           chan struct{} // closed when turnAway is over; it ends by watchStop, too
+	failed  chan struct{}
+	failure error // set before failed is closed
+
+	watchStop, watchDone chan struct{} // of the watcher
 }
 
 // Start brings a node up. It returns when the node serves, not when it is ready.
-func Start(o Options) (d *Daemon, err error) {
+func Start(o Options) (*Daemon, error) {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
@@ -66,69 +67,19 @@ func Start(o Options) (d *Daemon, err error) {
 	if err != nil {
 		return nil, errors.Join(err, clientL.Close())
 	}
-	registry := newRegistry()
-	opts := clusterOptions(c, o, registry)
-	opts.ClientAddr = reachable(c, clientL.Addr())
-	opts.HTTPAddr = reachable(c, httpL.Addr())
-	node, err := cluster.Open(opts)
+	d := &Daemon{
+		o: o, addrs: newAddrs(c, clientL.Addr(), httpL.Addr()),
+		failed: make(chan struct{}), watchStop: make(chan struct{}), watchDone: make(chan struct{}),
+	}
+	d.http = newPort(httpL)
+	i, err := d.open(clientL)
 	if err != nil {
-		return nil, errors.Join(explainBind(c, err), clientL.Close(), httpL.Close())
+		return nil, errors.Join(explainBind(c, err), clientL.Close(), d.http.close())
 	}
-	d = &Daemon{
-		node: node, clientAddr: opts.ClientAddr, httpAddr: opts.HTTPAddr,
-		data:   transport.NewServer(transportOptions(c, node, o.Logger, registry)),
-		ctrl:   http.NewServer(httpOptions(o, node, registry)),
-		served: make(chan error, 2),
-		failed: make(chan struct{}),
-
-		watchStop: make(chan struct{}),
-		watchDone: make(chan struct{}),
-
-		turnedAway: make(chan struct{}),
-	}
-	d.serve(clientL, httpL)
+	d.addrs.bound(i.node)
+	d.mu.current = i
+	go d.watch()
 	return d, nil
-}
-
-// serve starts the two Serve loops and the watcher that turns the first failure of any part into the daemon's.
-func (d *Daemon) serve(clientL, httpL net.Listener) {
-	broken := make(chan error, 2)
-	loop := func(serve func(net.Listener) error, l net.Listener) {
-		err := serve(l)
-		if err != nil {
-			broken <- err
-		}
-		d.served <- err
-	}
-	go loop(d.data.Serve, clientL)
-	go loop(d.ctrl.Serve, httpL)
-	go d.turnAway()
-	go func() {
-		defer close(d.watchDone)
-		select {
-		case <-d.node.Failed():
-			d.failure = d.node.Err()
-		case d.failure = <-broken:
-		case <-d.watchStop:
-			return
-		}
-		close(d.failed)
-	}()
-}
-
-// turnAway sends the clients of a node that was removed elsewhere and takes no more: here readers would wait for ever and
-// publishers be refused. The control plane stays, to say why.
-func (d *Daemon) turnAway() {
-	defer close(d.turnedAway)
-	select {
-	case <-d.node.Removed():
-	case <-d.watchStop:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), turnAwayWait)
-	defer cancel()
-	// What had not finished in time is closed: the error says only that.
-	_ = d.data.Shutdown(ctx)
 }
 
 func newRegistry() *prometheus.Registry {
@@ -137,14 +88,45 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
+// instance is the newest instance of the node.
+func (d *Daemon) instance() *instance {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.current
+}
+
+// watch waits for a failure, and opens the node again if that is all it needs, until Shutdown.
+func (d *Daemon) watch() {
+	defer close(d.watchDone)
+	for {
+		i := d.instance()
+		var err error
+		select {
+		case <-i.node.Failed():
+			err = i.node.Err()
+		case err = <-i.broken:
+		case <-d.watchStop:
+			return
+		}
+		if errors.Is(err, cluster.ErrReopen) {
+			if err = d.reopen(i); err == nil {
+				continue
+			}
+		}
+		d.failure = err
+		close(d.failed)
+		return
+	}
+}
+
 // NodeID is the node's stored id.
-func (d *Daemon) NodeID() string { return d.node.NodeID() }
+func (d *Daemon) NodeID() string { return d.instance().node.NodeID() }
 
 // ClientAddr is the address of the data plane as others dial it.
-func (d *Daemon) ClientAddr() string { return d.clientAddr }
+func (d *Daemon) ClientAddr() string { return d.addrs.client }
 
 // HTTPAddr is the address of the control plane as others dial it.
-func (d *Daemon) HTTPAddr() string { return d.httpAddr }
+func (d *Daemon) HTTPAddr() string { return d.addrs.http }
 
 // Failed is closed when the node must stop; Err then says why.
 func (d *Daemon) Failed() <-chan struct{} { return d.failed }
@@ -158,7 +140,7 @@ func (d *Daemon) WaitReady(ctx context.Context) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for {
-		err := d.node.Ready()
+		err := d.instance().node.Ready()
 		if err == nil {
 			return nil
 		}
@@ -177,12 +159,5 @@ func (d *Daemon) WaitReady(ctx context.Context) error {
 func (d *Daemon) Shutdown(ctx context.Context) error {
 	close(d.watchStop)
 	<-d.watchDone
-	errs := []error{d.data.Shutdown(ctx), d.ctrl.Shutdown(ctx)}
-	if errs[1] != nil {
-		errs = append(errs, d.ctrl.Close())
-	}
-	<-d.turnedAway
-	<-d.served
-	<-d.served
-	return errors.Join(append(errs, d.node.Close())...)
+	return errors.Join(d.instance().close(ctx), d.http.close())
 }

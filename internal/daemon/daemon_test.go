@@ -241,7 +241,7 @@ func TestRemovedNodeTurnsClientsAway(t *testing.T) {
 	defer cancel()
 	for err = errors.New("not tried"); err != nil && ctx.Err() == nil; {
 		for _, d := range nodes { // whoever leads
-			if err = d.node.RemoveNode(ctx, gone.NodeID()); err == nil {
+			if err = d.instance().node.RemoveNode(ctx, gone.NodeID()); err == nil {
 				break
 			}
 		}
