@@ -64,6 +64,8 @@ type History struct {
 	PlanWindows        Count    `key:"plan_windows" default:"8" doc:"Windows after which the leader plans their split into stores. 0: only when asked to."`
 	StoresPerPartition Count    `key:"stores_per_partition" default:"16" doc:"Stores that each partition brings to the budget of a plan; all share it."`
 	RewriteRate        Size     `key:"rewrite_rate" default:"64MiB" doc:"Bytes a second that rewriting into stores reads at most. 0: no limit."`
+	ScrubInterval      Duration `key:"scrub_interval" default:"24h" doc:"Time between two scrubs, which read all files and check every byte; what is damaged is fetched from other nodes. 0s: none."`
+	ScrubRate          Size     `key:"scrub_rate" default:"16MiB" doc:"Bytes a second that scrubbing reads at most. 0: no scrubs."`
 }
 
 // Retention is the section "retention".

@@ -175,6 +175,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		"raft.heartbeat_timeout": "700ms", "raft.election_timeout": "2s", "raft.lease_timeout": "200ms", "raft.commit_timeout": "7ms",
 		"raft.stall_limit": "9s", "http.pprof": "true", "history.enabled": "false", "history.window_bytes": "1MiB", "history.window_age": "1m",
 		"history.plan_windows": "0", "history.stores_per_partition": "9", "history.rewrite_rate": "0",
+		"history.scrub_interval": "1h", "history.scrub_rate": "0",
 		"retention.age": "1h", "retention.bytes": "1GiB", "retention.count": "1M",
 	}
 	elsewhere := map[string]bool{ // used by listen, by the command, or with one allowed value

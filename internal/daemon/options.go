@@ -100,7 +100,9 @@ func streamOptions(c *config.Config) cluster.StreamOptions {
 		MaxProducers: int(c.Limits.Producers),
 	}
 	if c.History.Enabled {
-		o.History = &cluster.HistoryOptions{RewriteRate: int64(c.History.RewriteRate)}
+		o.History = &cluster.HistoryOptions{
+			RewriteRate: int64(c.History.RewriteRate), ScrubInterval: c.History.ScrubInterval.Std(), ScrubRate: int64(c.History.ScrubRate),
+		}
 	}
 	return o
 }
