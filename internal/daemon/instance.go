@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// reopenLimit bounds how long clients have to leave a node that is to be opened again.
-	reopenLimit = 10 * time.Second
+	// reopenLimit bounds how long clients have to leave a node that is to be opened again: they go on at others, and come back.
+	reopenLimit = time.Second
 	// rebindLimit is how long a port that was closed for that may be in use.
 	rebindLimit = 30 * time.Second
 	rebindPause = 20 * time.Millisecond

@@ -13,11 +13,11 @@ import (
 	"github.com/cantus-bus/cantus/internal/control"
 )
 
-func TestWithPort(t *testing.T) {
+func TestSamePort(t *testing.T) {
 	for _, test := range [][3]string{
 		{"127.0.0.1:0", "127.0.0.1:4790", "127.0.0.1:4790"}, {"0.0.0.0:0", "10.0.0.1:7", "0.0.0.0:7"}, {"[::]:0", "host:9", "[::]:9"}, {"127.0.0.1:1", "nonsense", "127.0.0.1:1"},
 	} {
-		if got := withPort(test[0], test[1]); got != test[2] {
+		if got := samePort(test[0], test[1]); got != test[2] {
 			t.Errorf("%s with the port of %s: %s", test[0], test[1], got)
 		}
 	}
