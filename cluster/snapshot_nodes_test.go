@@ -10,9 +10,10 @@ import (
 	"github.com/cantus-bus/cantus/cluster/clustertest"
 )
 
-// withSnapshots keeps little of the log, and takes snapshots only when asked to.
+// withSnapshots keeps little of the log, and takes snapshots and plans only when asked to.
 func withSnapshots(i int, o *cluster.Options) {
 	withHistory(i, o)
+	o.History.PlanWindows = -1
 	o.SnapshotBytes, o.LogKeepBytes = 1<<40, 1
 }
 
