@@ -79,9 +79,7 @@ func (s *Server) getVerify(w nethttp.ResponseWriter, r *nethttp.Request) {
 		return
 	}
 	v := compare(s.ownDigest(own), s.collect(ctx, id))
-	waiting, stop := context.WithTimeout(r.Context(), s.opts.RequestTimeout)
-	defer stop()
-	s.verifyFiles(waiting, &v, wantedHistory(s.node.Stream().Machine()))
+	s.verifyFiles(r.Context(), &v, wantedHistory(s.node.Stream().Machine()))
 	writeJSON(w, nethttp.StatusOK, v)
 }
 

@@ -30,24 +30,22 @@ func wantedHistory(m *fsm.Machine) historyWanted {
 	return w
 }
 
-// verifyFiles compares the files of history on all nodes. Those that have not written yet what is sealed and planned are waited for, until
-// ctx ends. Nodes write the same bytes, at times of their own: one that has not archived a window then differs, one that has not rewritten
+// verifyFiles compares the files of history on all nodes. Those that have not written yet what is sealed and planned are waited for, at
+// most RequestTimeout. Nodes write the same bytes, at times of their own: one that has not archived a window then differs, one that has not rewritten
 // its windows into stores has all messages, and is only told of.
 func (s *Server) verifyFiles(ctx context.Context, v *Verification, want historyWanted) {
 	lists := map[string]cluster.FileList{}
 	var errs, missing []string
-	for {
+	for end := time.Now().Add(s.opts.RequestTimeout); ; {
 		lists, errs = s.collectFiles(ctx, v.Nodes)
 		missing, v.Behind = want.missing(lists), want.unwritten(lists)
-		if len(missing)+len(v.Behind) == 0 {
+		if len(missing)+len(v.Behind) == 0 || time.Now().After(end) || ctx.Err() != nil {
 			break
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(filesPoll):
-			continue
 		}
-		break
 	}
 	v.Differences = append(v.Differences, errs...)
 	v.Differences = append(v.Differences, missing...)
@@ -61,6 +59,8 @@ func (s *Server) verifyFiles(ctx context.Context, v *Verification, want historyW
 
 // collectFiles asks all nodes that keep history for their lists, all at once.
 func (s *Server) collectFiles(ctx context.Context, nodes []NodeDigest) (lists map[string]cluster.FileList, errs []string) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
+	defer cancel()
 	addrs := map[string]wire.NodeInfo{}
 	for _, n := range s.node.Topology().Nodes {
 		addrs[n.ID] = n

@@ -90,6 +90,25 @@ func keepingHistory(t *testing.T, n *fakeNode) *fakeNode {
 	return n
 }
 
+// TestVerifyTellsWhoIsBehind: waiting for a node in vain is told as such, not as an error of asking it.
+func TestVerifyTellsWhoIsBehind(t *testing.T) {
+	a, b := keepingHistory(t, newFakeNode(t, "a")), keepingHistory(t, newFakeNode(t, "b"))
+	as, _ := serve(t, a, func(o *Options) { o.RequestTimeout = 250 * time.Millisecond })
+	_, bts := serve(t, b, nil)
+	a.nodes = []wire.NodeInfo{{ID: "a"}, {ID: "b", HTTPAddr: strings.TrimPrefix(bts.URL, "http://")}}
+	a.files, b.files = []cluster.FileInfo{window("w-1.cnts", 1, 10, "a")}, []cluster.FileInfo{window("w-1.cnts", 1, 10, "a")}
+	plan := fsm.Generation{Number: 1, FirstWindow: 1, LastWindow: 1, FirstSeq: 1, LastSeq: 10}
+	v := Verification{Nodes: []NodeDigest{{ID: "a", KeepsHistory: true}, {ID: "b", KeepsHistory: true}}}
+	as.verifyFiles(t.Context(), &v, historyWanted{first: 1, last: 10, generations: []fsm.Generation{plan}})
+	if !v.Equal || len(v.Behind) != 2 || v.Files != 1 || len(v.Differences) > 0 {
+		t.Errorf("windows to be rewritten: %+v", v)
+	}
+	as.verifyFiles(t.Context(), &v, historyWanted{first: 1, last: 20})
+	if v.Equal || len(v.Differences) != 2 || !strings.Contains(v.Differences[1], "node b: behind: ") {
+		t.Errorf("windows missing: %+v", v)
+	}
+}
+
 // TestVerifyComparesFiles: files of nodes that keep history are compared, also when one is late with them.
 func TestVerifyComparesFiles(t *testing.T) {
 	a, b := keepingHistory(t, newFakeNode(t, "a")), keepingHistory(t, newFakeNode(t, "b"))
