@@ -28,7 +28,7 @@ type Member struct {
 	*cluster.Node // nil while it does not run
 	Index         int
 	Dir           string
-	Reopened      int // times that it was opened again because it had fetched a snapshot
+	Reopened      int    // times that it was opened again because it had fetched a snapshot
 	stop          func() // of what Serve started
 	raft, gossip  string // addresses of its last run: a restarted node takes them again if it can
 }
