@@ -13,7 +13,7 @@ func List() []Fault {
 		cutOneFault(), cutHalvesFault(), cutRingFault(), cutOneWayFault(), bridgeFault(), flapFault(),
 		slowFault(), narrowFault(), lossyFault(),
 		powerFault(), fullFault(), writeErrorFault(), syncErrorFault(), slowSyncFault(), hangSyncFault(), clockFault(),
-		bitFlipFault(), tornFault(), replaceFault(),
+		bitFlipFault(), tornFault(), replaceFault(), lostVoteFault(),
 	}
 }
 
@@ -24,7 +24,7 @@ var groups = map[string][]string{
 	"cut":     {"cut-one", "cut-halves", "cut-ring", "cut-one-way", "cut-bridge", "flap"},
 	"links":   {"slow", "narrow", "lossy"},
 	"disk":    {"power", "full", "write-error", "sync-error", "slow-sync", "hang-sync"},
-	"damage":  {"bit-flip", "torn", "replace"},
+	"damage":  {"bit-flip", "torn", "replace", "lost-vote"},
 	// quick are the faults that are over soon after they end.
 	"quick": {"kill", "pause", "stutter", "transfer", "cut-one", "cut-halves", "cut-ring", "cut-one-way", "flap", "power", "full", "slow-sync", "clock"},
 }

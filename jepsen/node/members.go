@@ -63,6 +63,11 @@ func (c *Cluster) Replace(ctx context.Context, n *Node) error {
 	if err := errors.Join(n.Wipe(), n.Start()); err != nil {
 		return err
 	}
+	return c.Adopt(ctx, n, old)
+}
+
+// Adopt removes the old id of a member that was started with an empty disk, and waits until it votes under its new one.
+func (c *Cluster) Adopt(ctx context.Context, n *Node, old string) error {
 	for old != "" {
 		err := c.Remove(ctx, old)
 		if err == nil {
