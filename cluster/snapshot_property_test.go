@@ -14,6 +14,7 @@ import (
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/vfs"
+	"github.com/cantus-bus/cantus/internal/wire"
 	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/tipstore"
 )
@@ -226,4 +227,65 @@ func TestRestoredPointReads(t *testing.T) {
 	if s.machine.LastMessageTime() != 199 || s.machine.LastTime() != 199 {
 		t.Errorf("times %d and %d", s.machine.LastMessageTime(), s.machine.LastTime())
 	}
+}
+
+// TestRestoreFromBeforeRetention: a snapshot older than what retention has dropped since is as good as any: the log seals the same windows,
+// which history does not have any more, and drops them again.
+func TestRestoreFromBeforeRetention(t *testing.T) {
+	fs := vfs.NewMem()
+	w := &snapshotWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs)}, t: t, fs: fs}
+	mustDo(t, w.windows(1000))
+	fill := func() {
+		for i := range 100 {
+			mustDo(t, w.publish(int64(i), make([]byte, 50), fmt.Sprintf("a/b/%d", i%7), "a/c"))
+		}
+	}
+	fill()
+	w.capture()
+	w.persist()
+	fill()
+	fill()
+	w.settled(t)
+	sealed := newestSealed(w.s.machine).Number
+	through, _ := w.s.machine.Window(sealed - 3)
+	if through.FirstSeq <= w.last.m.seq {
+		t.Fatalf("window %d begins at seq %d, the snapshot ends with %d", through.Number, through.FirstSeq, w.last.m.seq)
+	}
+	mustDo(t, w.command(200, record.KindRetain, fsm.RetainBody(through.Number)))
+	eventually(t, "history to be dropped", func() bool {
+		first, _ := w.s.history.store.Bounds()
+		return first == through.LastSeq+1
+	})
+	want, files := w.s.machine.Digest().Parts, fmt.Sprint(w.s.HistoryFiles())
+	w.close(t)
+
+	s, err := openStream(historyOptions(fs))
+	mustDo(t, err)
+	mustDo(t, s.restore(&w.last.m, bytes.NewReader(w.last.state)))
+	s.start()
+	for i := w.last.m.index; i < w.index; i++ {
+		_, _, err := s.Apply(i+1, w.log[i], nil)
+		mustDo(t, err)
+	}
+	w.s = s
+	w.settled(t)
+	if got := s.machine.Digest().Parts; !maps.Equal(got, want) || fmt.Sprint(s.HistoryFiles()) != files {
+		t.Errorf("restored\n%v %v\nbefore\n%v %v", got, s.HistoryFiles(), want, files)
+	}
+	if first, last := s.Bounds(); first != through.LastSeq+1 || last != 600 {
+		t.Errorf("%d to %d can be read", first, last)
+	}
+	r, err := s.OpenReader(ReaderOptions{Filters: mustFilters(t, "**"), Start: wire.StartFirst})
+	mustDo(t, err)
+	var v tipstore.View
+	for next := through.LastSeq + 1; r.Position() < 600; {
+		mustDo(t, r.Read(&v, tipstore.Limit{}))
+		if v.Count > 0 && v.First != next {
+			t.Fatalf("got seq %d, want %d", v.First, next)
+		}
+		next += uint64(v.Count)
+	}
+	v.Release()
+	r.Close()
+	w.close(t)
 }
