@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -185,6 +186,7 @@ func (p apart) StoreOf(name string) int {
 // BenchmarkMemory reads parts of a history in all ways, and of one ten times as long: what is in use must not grow with it. The
 // payloads are all the same, so that the disk needs little; files, sections, blocks and topics are as many as with others.
 func BenchmarkMemory(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // what is in use, not what waits for the collector
 	for _, times := range []uint64{1, 10} {
 		n := benchMessages(b) / 10 * times
 		b.Run(fmt.Sprintf("messages=%d", n), func(b *testing.B) {
