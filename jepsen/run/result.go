@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,7 +95,7 @@ func (r *Result) Text() string {
 }
 
 // finish takes the cluster down and judges the history.
-func (r *runner) finish(context.Context) error {
+func (r *runner) finish() error {
 	err := r.record.Close()
 	if err == nil {
 		err = r.judge()

@@ -49,8 +49,15 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 		return nil, err
 	}
 	runErr := r.run(ctx)
+	if ctx.Err() != nil { // interrupted: what is missing now means nothing
+		err := errors.Join(ctx.Err(), r.record.Abandon(), r.cluster.Close())
+		if o.Dir == "" {
+			err = errors.Join(err, os.RemoveAll(r.dir))
+		}
+		return nil, err
+	}
 	r.collect()
-	if err := errors.Join(runErr, r.finish(ctx)); err != nil {
+	if err := errors.Join(runErr, r.finish()); err != nil {
 		return nil, fmt.Errorf("run in %s: %w", r.dir, err)
 	}
 	return r.result, r.result.settle(r.dir, p.Keep)

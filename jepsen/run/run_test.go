@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,35 @@ func TestPlan(t *testing.T) {
 		if _, err := o.plan(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// TestSum: results add up, and a broken one is named.
+func TestSum(t *testing.T) {
+	one := Result{Options: Options{Workload: "w", Nemesis: "n", Seed: 3}, Injected: map[string]int{"kill all": 2}, Report: &check.Report{
+		Counts:   check.Counts{Published: 5, Duration: time.Second},
+		Recovery: []check.Recovery{{Fault: "kill all", Count: 2, Median: time.Millisecond, Worst: time.Second}},
+	}}
+	two := one
+	two.Found = []string{"x"}
+	var text strings.Builder
+	for _, r := range []Result{one, two} {
+		if err := json.NewEncoder(&text).Encode(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var s Sum
+	if err := s.Add(strings.NewReader(text.String())); err != nil {
+		t.Fatal(err)
+	}
+	if s.Runs != 2 || s.Acked != 10 || s.Time != 2*time.Second || s.Faults["kill all"] != 4 || len(s.Broken) != 1 {
+		t.Errorf("%+v", s)
+	}
+	if got := s.Markdown(); !strings.Contains(got, "| kill all | 4 | 1ms | 1s | 0 |") || !strings.Contains(got, "w under n, seed 3: the run") {
+		t.Error(got)
+	}
+	if err := s.Add(strings.NewReader("{")); err == nil {
+		t.Error("half a result was taken")
 	}
 }
 

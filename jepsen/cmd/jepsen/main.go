@@ -47,7 +47,7 @@ func root(out, notes io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	asJSON := cmd.PersistentFlags().Bool("json", false, "print JSON for programs")
-	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes))
+	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), sumCmd(out))
 	return cmd
 }
 
