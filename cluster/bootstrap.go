@@ -49,10 +49,11 @@ func founders(self founder, expect int, others []member) []founder {
 	return list[:expect]
 }
 
-// tryBootstrap starts a new cluster if it is time to.
+// tryBootstrap starts a new cluster if it is time to. A node that has failed does not: each attempt asks for housekeeping, and so
+// for the next attempt.
 func (n *Node) tryBootstrap() {
 	own := n.gossip.ownMeta()
-	if own.State || own.Expect == 0 || own.Replica {
+	if own.State || own.Expect == 0 || own.Replica || n.Err() != nil {
 		return
 	}
 	list := founders(founder{n.NodeID(), own.Raft, ""}, own.Expect, n.gossip.members())

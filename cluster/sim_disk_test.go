@@ -22,6 +22,7 @@ type simDisk struct {
 	mount  *simStore // of the running process
 
 	sync    time.Duration // a write takes up to so long
+	broken  error         // of every write, if not nil
 	pending []*simWrite
 
 	// A disk that skips syncs says at once that it is done, and after a crash is as it was at its last flush.
@@ -73,6 +74,10 @@ func (s *simStore) write(apply func()) error {
 	if d.mount != s {
 		d.mu.Unlock()
 		return errSimCrashed
+	}
+	if d.broken != nil {
+		d.mu.Unlock()
+		return d.broken
 	}
 	if d.skips {
 		d.flushLocked()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	flags "flag"
 	"fmt"
 	"math/rand/v2"
@@ -72,15 +73,41 @@ func TestSimulationFindsSkippedSyncs(t *testing.T) {
 	t.Error("never found")
 }
 
-// simulate makes one run. Refused are nodes that would not start.
-func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Report, refused []error, list []trace.Event) {
-	t.Helper()
-	dog := time.AfterFunc(simWatchdog, func() { // outside of the bubble: virtual time stands still in a livelock
+// watch ends the process if the caller does not call stop in time. It must run outside of the bubble: in a livelock virtual time
+// stands still.
+func watch(seed uint64) (stop func() bool) {
+	return time.AfterFunc(simWatchdog, func() {
 		fmt.Fprintf(os.Stderr, "simulation with seed %d does not end\n", seed)
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
 		os.Exit(1)
+	}).Stop
+}
+
+// TestFailedBootstrapIsNotRepeated: a node that cannot store its first configuration fails, and does not try again and again without
+// a pause.
+func TestFailedBootstrapIsNotRepeated(t *testing.T) {
+	defer watch(0)()
+	synctest.Test(t, func(t *testing.T) {
+		c := newSimCluster(t, 0, 1)
+		n := c.nodes[0]
+		n.disk.broken = errors.New("input/output error")
+		n.host = c.net.boot(n.ip)
+		node, err := Open(n.options(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-node.Failed()
+		time.Sleep(10 * time.Second) // passes at once, unless somebody never rests
+		if err := node.Crash(); err != nil {
+			t.Log(err)
+		}
 	})
-	defer dog.Stop()
+}
+
+// simulate makes one run. Refused are nodes that would not start.
+func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Report, refused []error, list []trace.Event) {
+	t.Helper()
+	defer watch(seed)()
 	synctest.Test(t, func(t *testing.T) {
 		c := newSimCluster(t, seed, 3)
 		if change != nil {
