@@ -126,7 +126,10 @@ func (f *fetcher) from(ctx context.Context, peers []filePeer, sum [32]byte, size
 		errs = append(errs, err)
 	}
 	f.p.bytesDone = base
-	if !has && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !has {
 		return fmt.Errorf("%w: %w", errNobodyHas, errors.Join(errs...))
 	}
 	return errors.Join(errs...)
