@@ -138,6 +138,11 @@ func (w *world) wantVerified() http.Verification {
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	var v http.Verification
+	defer func() {
+		if w.Failed() {
+			w.Logf("the last comparison: %+v", v)
+		}
+	}()
 	w.eventually("equal replicas", func() bool {
 		req, err := nethttp.NewRequestWithContext(ctx, "GET", "http://"+w.ports[w.cluster.Leader().NodeID()][1]+"/v1/verify", nil)
 		w.must(err)

@@ -34,8 +34,10 @@ func wantedHistory(m *fsm.Machine) historyWanted {
 // most RequestTimeout. Nodes write the same bytes, at times of their own: one that has not archived a window then differs, one that has not rewritten
 // its windows into stores has all messages, and is only told of.
 func (s *Server) verifyFiles(ctx context.Context, v *Verification, want historyWanted) {
-	lists := map[string]cluster.FileList{}
-	var errs, missing []string
+	var (
+		lists         map[string]cluster.FileList
+		errs, missing []string
+	)
 	for end := time.Now().Add(s.opts.RequestTimeout); ; {
 		lists, errs = s.collectFiles(ctx, v.Nodes)
 		missing, v.Behind = want.missing(lists), want.unwritten(lists)
