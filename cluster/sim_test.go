@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	simRuns = flags.Int("sim.runs", 10, "simulated runs of TestSimulation")
+	simRuns = flags.Int("sim.runs", 6, "simulated runs of TestSimulation")
 	simSeed = flags.Uint64("sim.seed", 0, "seed of the first run; 0: of the clock")
 )
 
