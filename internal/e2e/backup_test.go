@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	nethttp "net/http"
 	"path/filepath"
@@ -91,22 +90,11 @@ func (w *world) addEmpty() {
 	w.addrs = append(w.addrs, w.ports[m.NodeID()][0])
 }
 
-// reopen closes and opens nodes that have fetched a snapshot and want it, as a process does.
-func (w *world) reopen() {
-	w.Helper()
-	for _, m := range w.cluster.Running() {
-		if errors.Is(m.Err(), cluster.ErrReopen) {
-			w.close(m)
-			w.restart(m)
-		}
-	}
-}
-
 // wantRestored: every node of the cluster holds the stream of a backup, and they take messages behind it.
 func (w *world) wantRestored(r cluster.RestoreResult, want []stored) {
 	w.Helper()
 	w.eventually("three voters", func() bool {
-		w.reopen()
+		w.tellAddrs() // nodes that have fetched a snapshot are opened again, and have told only one address
 		leader, voters := w.cluster.Running()[0], 0
 		for _, n := range leader.Topology().Nodes {
 			if n.Voter {
@@ -144,6 +132,7 @@ func (w *world) wantVerified() http.Verification {
 		}
 	}()
 	w.eventually("equal replicas", func() bool {
+		w.tellAddrs()
 		req, err := nethttp.NewRequestWithContext(ctx, "GET", "http://"+w.ports[w.cluster.Leader().NodeID()][1]+"/v1/verify", nil)
 		w.must(err)
 		resp, err := nethttp.DefaultClient.Do(req)
