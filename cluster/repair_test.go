@@ -19,6 +19,12 @@ import (
 	"github.com/cantus-bus/cantus/tipstore"
 )
 
+// unplanned is withHistory that is split into stores only by PlanNow.
+func unplanned(i int, o *cluster.Options) {
+	withHistory(i, o)
+	o.History.PlanWindows = -1
+}
+
 // damageFile changes a file so that it is no longer what it was.
 func damageFile(t *testing.T, path string) (what string) {
 	t.Helper()
@@ -91,7 +97,7 @@ func wantWholeFiles(t *testing.T, m *clustertest.Member) {
 // TestDamageIsRepaired: files of each kind are damaged on one node, found by readers or by scrubbing, and come back from the others; no
 // reader gets anything wrong meanwhile.
 func TestDamageIsRepaired(t *testing.T) {
-	c := clustertest.Start(t, 3, clustertest.Options{Configure: withHistory})
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: unplanned})
 	h := newChronicle(t, c, 21)
 	h.publish(150)
 	if _, err := c.Leader().PlanNow(testContext(t)); err != nil {
@@ -136,8 +142,7 @@ func TestDamageIsRepaired(t *testing.T) {
 // TestRepairByOtherFiles: a node whose windows are not rewritten yet has one damaged that all others have rewritten.
 func TestRepairByOtherFiles(t *testing.T) {
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
-		withHistory(i, o)
-		o.History.PlanWindows = -1
+		unplanned(i, o)
 		if i == 0 {
 			o.Stream.History.RewriteRate = 1
 		}
@@ -171,13 +176,13 @@ func TestRepairByOtherFiles(t *testing.T) {
 
 // TestDamageWithoutHelp: a node that no other can help says so, serves what is whole, and loses nothing.
 func TestDamageWithoutHelp(t *testing.T) {
-	c := clustertest.Start(t, 1, clustertest.Options{Configure: withHistory})
+	c := clustertest.Start(t, 1, clustertest.Options{Configure: unplanned})
 	h := newChronicle(t, c, 23)
 	h.publish(100)
 	h.wantEqualFiles()
 	m := c.Leader()
 	files := m.Stream().HistoryFiles()
-	f := files[len(files)/2]
+	f := files[0] // long gone from the tip
 	path := filepath.Join(m.Dir, "history", f.Name())
 	damageFile(t, path)
 	spoiled, err := os.ReadFile(path)
