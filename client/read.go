@@ -156,7 +156,7 @@ func (s *Subscription) take(l *link, it *item) (done bool, err error) {
 			it.buf.Free()
 			return false, s.heal(reason)
 		}
-		s.heals = 0
+		s.heals, s.barren.count = 0, 0
 		s.batch = Batch{names: &l.cn.names, run: it.data.Run, history: it.data.History, count: int(it.data.Count), buf: it.buf, size: it.size}
 		return true, nil
 	case itemProgress:
@@ -175,6 +175,7 @@ func (s *Subscription) take(l *link, it *item) (done bool, err error) {
 		if refusal(it.err) {
 			return false, fmt.Errorf("read: %w", it.err)
 		}
+		s.barren.ended(time.Since(s.opened), it.err)
 	case itemSubscribed:
 		return false, s.heal("second SUBSCRIBED")
 	}

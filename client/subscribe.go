@@ -85,16 +85,18 @@ type Subscription struct {
 
 	// The reader's.
 
-	last   uint64 // seq of the last message taken from a frame
-	base   uint64 // the subscription begins after this seq
-	resume uint64 // all matches up to here were taken; Invariant: last, base <= resume
-	head   uint64 // newest seq of the node at opening
-	caught bool   // caughtUp is closed
-	avoid  string // address that failed last
-	heals  int    // times in a row that a frame did not fit to last
-	freed  int    // bytes consumed and not yet granted again
-	batch  Batch  // what the caller holds
-	rest   int    // messages of batch that Messages has not yet yielded
+	last   uint64    // seq of the last message taken from a frame
+	base   uint64    // the subscription begins after this seq
+	resume uint64    // all matches up to here were taken; Invariant: last, base <= resume
+	head   uint64    // newest seq of the node at opening
+	caught bool      // caughtUp is closed
+	avoid  string    // address that failed last
+	opened time.Time // when link was opened
+	barren barren
+	heals  int   // times in a row that a frame did not fit to last
+	freed  int   // bytes consumed and not yet granted again
+	batch  Batch // what the caller holds
+	rest   int   // messages of batch that Messages has not yet yielded
 }
 
 // Subscribe opens a subscription and returns when a server has accepted it: the place is fixed then. ctx bounds only the
@@ -192,10 +194,52 @@ func (s *Subscription) reopen(ctx context.Context) error {
 	if !s.caught {
 		req.MinSeq = max(req.MinSeq, s.head)
 	}
+	if err := s.barren.wait(ctx, s.c.o.RetryTimeout); err != nil {
+		return err
+	}
 	if _, err := s.relink(ctx, &req, refusal); err != nil {
 		return err
 	}
 	s.resumed.Add(1)
+	s.opened = time.Now()
+	return nil
+}
+
+// barren counts subscriptions in a row that servers accepted and then ended before anything came: such as on a message that is damaged on
+// all nodes that can be reached, until it is repaired. Without it the next would be opened at once, for ever.
+type barren struct {
+	count int
+	since time.Time // when the first was ended
+	cause error     // of the last
+}
+
+// barrenLife is how long a subscription lasts without a message that has not failed for want of one.
+const barrenLife = 5 * time.Second
+
+// ended counts a subscription that was ended for a cause; lasted is how long it was open.
+func (b *barren) ended(lasted time.Duration, cause error) {
+	if lasted > barrenLife {
+		b.count = 0
+	}
+	if b.count++; b.count == 1 {
+		b.since = time.Now()
+	}
+	b.cause = cause
+}
+
+// wait waits before the next is opened: not before the first, which another node may serve, then longer and longer. When limit, if
+// it is positive, has passed since the first was ended, that is the error.
+func (b *barren) wait(ctx context.Context, limit time.Duration) error {
+	if b.count < 2 {
+		return nil
+	}
+	if limit > 0 && time.Since(b.since) > limit {
+		b.count = 0
+		return &Error{Op: "read", Code: CodeUnavailable, Cause: b.cause}
+	}
+	if err := sleep(ctx, backoff(b.count-2), nil); err != nil {
+		return fmt.Errorf("read: %w", gaveUp(ctx, b.cause))
+	}
 	return nil
 }
 

@@ -58,6 +58,7 @@ type node struct {
 	up       bool
 	held     bool   // it applies nothing new
 	heldAt   uint64 // the last seq it has, if held
+	damaged  uint64 // seq that it cannot read, 0: none
 	thaw     chan struct{}
 	sessions map[*session]struct{}
 }

@@ -187,6 +187,11 @@ func (s *session) serveLocked(sub *subscription) {
 			s.endedLocked(sub.id, gone(sub.next, s.b.mu.trimmed+1))
 			return
 		}
+		if sub.next == s.n.damaged {
+			s.forgetLocked(sub.id)
+			s.endedLocked(sub.id, &wire.Error{Code: wire.CodeInternal, Message: "history is damaged here"})
+			return
+		}
 		if !s.dataLocked(sub, applied) {
 			break
 		}
@@ -210,6 +215,9 @@ func (s *session) sayCaughtUpLocked(sub *subscription) {
 func (s *session) dataLocked(sub *subscription, applied uint64) bool {
 	if !sub.caughtUp && sub.next <= sub.head {
 		applied = min(applied, sub.head)
+	}
+	if d := s.n.damaged; sub.next < d {
+		applied = min(applied, d-1)
 	}
 	var run []byte
 	var names []wire.TopicName

@@ -189,6 +189,13 @@ func (b *Broker) Release(i int) {
 	b.deliverLocked()
 }
 
+// Damage makes a node unable to read the message with a seq: it ends subscriptions that come to it. 0: it can read all again.
+func (b *Broker) Damage(i int, seq uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.nodes[i].damaged = seq
+}
+
 // Goodbye makes a node tell its clients to go elsewhere; it goes on serving them.
 func (b *Broker) Goodbye(i int) {
 	b.mu.Lock()
