@@ -13,8 +13,8 @@ import (
 	"github.com/cantus-bus/cantus/client"
 )
 
-// threeDaemons are three voters with history in small windows.
-func threeDaemons(t *testing.T) (nodes []*Daemon, restart func(i int) *Daemon) {
+// threeDaemons are three voters with history in small windows, and with these lines on top. The test's cleanup shuts down those in nodes.
+func threeDaemons(t *testing.T, set ...string) (nodes []*Daemon, restart func(i int) *Daemon) {
 	t.Helper()
 	var join []string
 	for range 3 {
@@ -27,15 +27,17 @@ func threeDaemons(t *testing.T) (nodes []*Daemon, restart func(i int) *Daemon) {
 	}
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	run := func(i int) *Daemon {
-		d, err := Start(Options{Version: "test", Config: loadConfig(t, "node.data="+dirs[i], "listen.gossip="+join[i], "cluster.bootstrap_expect=3",
-			"cluster.join="+strings.Join(join, ","), "history.enabled=true", "history.window_bytes=64KiB", "log.snapshot_bytes=1GiB", "log.keep_bytes=1B")})
+		d, err := Start(Options{Version: "test", Config: loadConfig(t, append([]string{"node.data="+dirs[i], "listen.gossip="+join[i], "cluster.bootstrap_expect=3",
+			"cluster.join="+strings.Join(join, ","), "history.enabled=true", "history.window_bytes=64KiB", "log.snapshot_bytes=1GiB", "log.keep_bytes=1B"}, set...)...)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	for i := range 3 {
-		nodes = append(nodes, run(i))
+	nodes = make([]*Daemon, 3)
+	for i := range nodes {
+		nodes[i] = run(i)
+		t.Cleanup(func() { shutdown(t, nodes[i]) })
 	}
 	for _, d := range nodes {
 		waitReady(t, d)
@@ -47,11 +49,6 @@ func threeDaemons(t *testing.T) (nodes []*Daemon, restart func(i int) *Daemon) {
 // sees a process that lives.
 func TestNodeIsOpenedAgainInTheSameProcess(t *testing.T) {
 	nodes, restart := threeDaemons(t)
-	defer func() {
-		for _, d := range nodes {
-			shutdown(t, d)
-		}
-	}()
 	fill := func(n int) (last uint64) {
 		c, err := client.Connect(t.Context(), client.Options{Servers: []string{nodes[0].ClientAddr()}})
 		if err != nil {
