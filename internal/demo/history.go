@@ -2,7 +2,9 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	nethttp "net/http"
 	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
@@ -16,14 +18,30 @@ import (
 func (r *run) planOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
-	var made http.PlanRun
-	if err := r.control.Post(ctx, "/v1/plan", struct{}{}, &made); err != nil {
+	made, err := r.askForPlan(ctx)
+	if err != nil {
 		return fmt.Errorf("plan history: %w", err)
 	}
 	for _, g := range made.Generations {
 		r.o.Say("the leader plans windows %d to %d: %d partitions are split into stores by their topics' volumes", g.FirstWindow, g.LastWindow, g.Split)
 	}
 	return nil
+}
+
+// askForPlan asks again while the cluster is too busy to answer in time: planning what is planned already changes nothing.
+func (r *run) askForPlan(ctx context.Context) (made http.PlanRun, err error) {
+	for {
+		err = r.control.Post(ctx, "/v1/plan", struct{}{}, &made)
+		var refused *control.Refused
+		if !errors.As(err, &refused) || refused.Status != nethttp.StatusServiceUnavailable {
+			return made, err
+		}
+		select {
+		case <-ctx.Done():
+			return made, err
+		case <-time.After(positionPoll):
+		}
+	}
 }
 
 // planHistory plans the rest, waits until every node has rewritten it, and takes the figures.
