@@ -21,15 +21,19 @@ import (
 // newTestTransport is a guarded transport on a free port, of one cluster.
 func newTestTransport(t *testing.T, clusterID string) *guardTransport {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	check := func(id string) error {
+	return checkedTransport(t, clusterID, func(id, _ string) error {
 		if id != clusterID {
 			return errForeignPeer
 		}
 		return nil
+	})
+}
+
+func checkedTransport(t *testing.T, clusterID string, check clusterCheck) *guardTransport {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
 	layer := newStreamLayer(l, l.Addr().String(), func() string { return clusterID }, check)
 	g := newGuardTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
@@ -83,7 +87,7 @@ func TestPreVotesAreForwarded(t *testing.T) {
 }
 
 // TestSnapshotsNeverReachRaft: an InstallSnapshot is answered beside it, while other RPCs pass, and who is busy fetching is asked
-// again.
+// again, also when it is opened again in between.
 func TestSnapshotsNeverReachRaft(t *testing.T) {
 	a, b := newTestTransport(t, "x"), newTestTransport(t, "x")
 	req := &raft.InstallSnapshotRequest{Size: 3, LastLogIndex: 7}
@@ -102,13 +106,16 @@ func TestSnapshotsNeverReachRaft(t *testing.T) {
 			t.Error(err)
 		}
 		<-got
-		if tries++; tries == 1 {
+		switch tries++; tries {
+		case 1:
 			return &raft.InstallSnapshotResponse{}, errFetching
+		case 2:
+			return nil, errInstallRefused // as one that starts
 		}
 		return &raft.InstallSnapshotResponse{Success: string(blob) == "abc"}, nil
 	})
 	b.install.Store(&install)
-	if resp, err := send(); err != nil || !resp.Success || tries != 2 || !a.holds.has(7) {
+	if resp, err := send(); err != nil || !resp.Success || tries != 3 || !a.holds.has(7) {
 		t.Fatalf("%+v, %v after %d tries, held from %d", resp, err, tries, a.holds.lowest())
 	}
 	answerOne(b, &raft.AppendEntriesResponse{Success: true})
@@ -135,22 +142,60 @@ func TestStrangersDoNotSpeakRaft(t *testing.T) {
 	}
 }
 
-func TestGreeting(t *testing.T) {
-	for _, c := range []struct{ in, magic, id, err string }{
-		{"CNTR\x01\x03abc", greetRaft, "abc", ""},
-		{"CNTF\x01\x03abc", greetFiles, "abc", ""},
-		{"CNTR\x01\x00", greetRaft, "", ""},
-		{"CNTR\x02\x03abc", "", "", "version 2"},
-		{"HTTP/1", "", "", "begins with"},
-		{"CNTR\x01\x09abc", "", "", "EOF"},
-		{"CN", "", "", "EOF"},
+// TestOnlyTheNodeThatIsMeantAnswers: a node that took the address of another gets none of its RPCs, and takes no cluster id from them.
+func TestOnlyTheNodeThatIsMeantAnswers(t *testing.T) {
+	wanted := make(chan string, 1)
+	a, b := newTestTransport(t, "x"), checkedTransport(t, "x", func(_, node string) error {
+		wanted <- node
+		if node != "new" {
+			return errForeignPeer
+		}
+		return nil
+	})
+	for _, rpc := range map[string]func(id raft.ServerID) error{
+		"vote": func(id raft.ServerID) error {
+			return a.RequestVote(id, b.LocalAddr(), &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{})
+		},
+		"pre-vote": func(id raft.ServerID) error {
+			return a.RequestPreVote(id, b.LocalAddr(), &raft.RequestPreVoteRequest{}, &raft.RequestPreVoteResponse{})
+		},
+		"append": func(id raft.ServerID) error {
+			return a.AppendEntries(id, b.LocalAddr(), &raft.AppendEntriesRequest{}, &raft.AppendEntriesResponse{})
+		},
+		"timeout now": func(id raft.ServerID) error {
+			return a.TimeoutNow(id, b.LocalAddr(), &raft.TimeoutNowRequest{}, &raft.TimeoutNowResponse{})
+		},
 	} {
-		magic, id, err := readGreeting(strings.NewReader(c.in))
-		if c.err == "" && (err != nil || magic != c.magic || id != c.id) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%q: %q %q, %v", c.in, magic, id, err)
+		if err := rpc("old"); err == nil || <-wanted != "old" {
+			t.Fatalf("another node answered: %v", err)
 		}
 	}
-	if b := greeting(greetRaft, "abc"); !bytes.Equal(b, []byte("CNTR\x01\x03abc")) {
+	a.locate = func(id string) (string, bool) { return string(b.LocalAddr()), id == "new" }
+	answerOne(b, &raft.RequestVoteResponse{Granted: true})
+	var resp raft.RequestVoteResponse
+	if err := a.RequestVote("new", "127.0.0.1:1", &raft.RequestVoteRequest{}, &resp); err != nil || !resp.Granted || <-wanted != "new" {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+}
+
+func TestGreeting(t *testing.T) {
+	for _, c := range []struct{ in, magic, id, node, err string }{
+		{"CNTR\x02\x03abc\x02de", greetRaft, "abc", "de", ""},
+		{"CNTF\x02\x03abc\x02de", greetFiles, "abc", "de", ""},
+		{"CNTR\x02\x00\x00", greetRaft, "", "", ""},
+		{"CNTR\x01\x03abc", "", "", "", "version 1"},
+		{"HTTP/1", "", "", "", "begins with"},
+		{"CNTR\x02\x09abc", "", "", "", "EOF"},
+		{"CNTR\x02\x03abc", "", "", "", "EOF"},
+		{"CNTR\x02\x03abc\x05de", "", "", "", "EOF"},
+		{"CN", "", "", "", "EOF"},
+	} {
+		magic, id, node, err := readGreeting(strings.NewReader(c.in))
+		if c.err == "" && (err != nil || magic != c.magic || id != c.id || node != c.node) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%q: %q %q %q, %v", c.in, magic, id, node, err)
+		}
+	}
+	if b := greeting(greetRaft, "abc", "de"); !bytes.Equal(b, []byte("CNTR\x02\x03abc\x02de")) {
 		t.Errorf("greeting is %q", b)
 	}
 }

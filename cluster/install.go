@@ -81,30 +81,32 @@ func (g *guardTransport) answerInstall(req *raft.InstallSnapshotRequest, r io.Re
 
 // AppendEntries implements raft.Transport. A node that takes entries behind a snapshot needs no more hold of the log.
 func (g *guardTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := g.NetworkTransport.AppendEntries(id, target, req, resp)
+	err := g.namedTransport.AppendEntries(id, target, req, resp)
 	if err == nil && resp.Success && req.PrevLogEntry > 0 {
 		g.holds.reached(string(id), req.PrevLogEntry)
 	}
 	return err
 }
 
-// InstallSnapshot implements raft.Transport. While the node fetches what it lacks, this call goes on, since raft waits longer after
-// each one that ends without success, and the log is kept for the node.
+// InstallSnapshot implements raft.Transport. While the node fetches what it lacks, and while it is then opened again and does not answer,
+// this call goes on: after one that ends without success raft waits longer each time, and then sends a newer snapshot, so that under load
+// the node would fetch for ever. The log is kept for the node.
 func (g *guardTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	blob, err := io.ReadAll(io.LimitReader(data, maxSnapshotBlob+1))
 	if err != nil {
 		return fmt.Errorf("read snapshot %d: %w", req.LastLogIndex, err)
 	}
-	deadline := time.Now().Add(installPatience)
+	began, heard := time.Now(), time.Time{} // heard: when the node has last said that it fetches
 	for {
 		*resp = raft.InstallSnapshotResponse{}
 		g.metrics.snapshotsSent.Inc()
-		err := g.NetworkTransport.InstallSnapshot(id, target, req, resp, bytes.NewReader(blob))
-		fetching := err != nil && strings.Contains(err.Error(), errFetching.Error())
-		if fetching { // not for one that does not answer: it could be gone for good
-			g.holds.hold(string(id), req.LastLogIndex)
+		err := g.namedTransport.InstallSnapshot(id, target, req, resp, bytes.NewReader(blob))
+		until := heard.Add(installPatience)
+		if err != nil && strings.Contains(err.Error(), errFetching.Error()) {
+			heard, until = time.Now(), began.Add(installPatience)
+			g.holds.hold(string(id), req.LastLogIndex) // not for one that never answers: it could be gone for good
 		}
-		if !fetching || time.Now().After(deadline) {
+		if err == nil || time.Now().After(until) {
 			return err
 		}
 		select {

@@ -24,6 +24,10 @@ func TestLogHoldsLapse(t *testing.T) {
 	if h.lowest() != 60 || h.has(50) {
 		t.Errorf("a's hold has not lapsed: %d", h.lowest())
 	}
+	h.hold("a", 40)
+	if h.keep(func(id string) bool { return id != "a" }); h.lowest() != 60 {
+		t.Errorf("held from %d for a node that is gone", h.lowest())
+	}
 	now = now.Add(2 * holdLapse)
 	if h.lowest() != math.MaxUint64 || len(h.mu.holds) != 0 {
 		t.Error("holds last for ever")

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -124,6 +125,13 @@ func (h *logHolds) reached(id string, index uint64) {
 	if l, ok := h.mu.holds[id]; ok && index >= l.index {
 		delete(h.mu.holds, id)
 	}
+}
+
+// keep ends the holds of nodes for which member does not hold.
+func (h *logHolds) keep(member func(id string) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.mu.holds, func(id string, _ logHold) bool { return !member(id) })
 }
 
 // lowest is the least index that is held; math.MaxUint64 if none is.

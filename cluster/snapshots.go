@@ -153,5 +153,9 @@ func (n *Node) trimLimit() uint64 {
 	if len(list) < snapshotsKept || keep == 0 {
 		return 0
 	}
+	n.holds.keep(func(id string) bool { // a node that lost its disk is asked under its old id for a while
+		_, ok := n.server(id)
+		return ok
+	})
 	return min(list[snapshotsKept-1].m.index, keep-1, n.holds.lowest())
 }
