@@ -22,7 +22,7 @@ func CatchUpSteps() []string {
 func (s *Stream) ScrubNow(ctx context.Context) error { return s.history.scrubber.once(ctx) }
 
 // SendSnapshot sends a snapshot's manifest to a node in the way of a leader of a term.
-func SendSnapshot(to, cluster string, term uint64, manifest []byte) (success bool, itsTerm uint64, err error) {
+func SendSnapshot(node, to, cluster string, term uint64, manifest []byte) (success bool, itsTerm uint64, err error) {
 	m, err := decodeSnapManifest(manifest)
 	if err != nil {
 		return false, 0, err
@@ -31,7 +31,7 @@ func SendSnapshot(to, cluster string, term uint64, manifest []byte) (success boo
 	if err != nil {
 		return false, 0, err
 	}
-	layer := newStreamLayer(l, l.Addr().String(), func() string { return cluster }, func(string) error { return errForeignPeer })
+	layer := newStreamLayer(l, l.Addr().String(), func() string { return cluster }, func(string, string) error { return errForeignPeer })
 	defer layer.wait()
 	trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: layer, MaxPool: 1, Timeout: rpcTimeout, Logger: hclog.NewNullLogger()})
 	defer trans.Close()
@@ -41,7 +41,7 @@ func SendSnapshot(to, cluster string, term uint64, manifest []byte) (success boo
 		Configuration: raft.EncodeConfiguration(m.config), ConfigurationIndex: m.configIndex,
 	}
 	var resp raft.InstallSnapshotResponse
-	err = trans.InstallSnapshot("to", raft.ServerAddress(to), req, &resp, bytes.NewReader(manifest))
+	err = trans.InstallSnapshot("to", raft.ServerAddress(nodeAddr(node, to)), req, &resp, bytes.NewReader(manifest))
 	return resp.Success, resp.Term, err
 }
 

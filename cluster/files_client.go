@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/raft"
 
 	"github.com/cantus-bus/cantus/subtree"
 )
@@ -211,11 +210,11 @@ func (n *Node) PeerFiles(ctx context.Context, id string) (FileList, error) {
 }
 
 func (n *Node) filePeer(id string) (filePeer, error) {
-	addr, err := serverAddrs{n}.ServerAddr(raft.ServerID(id))
-	if err != nil {
-		return filePeer{}, fmt.Errorf("cluster: node %s: %w", id, err)
+	addr, ok := n.raftAddrOf(id)
+	if !ok {
+		return filePeer{}, fmt.Errorf("cluster: gossip does not know node %s", id)
 	}
-	return filePeer{id, string(addr)}, nil
+	return filePeer{id, nodeAddr(id, addr)}, nil
 }
 
 // filePeers are the other nodes of the cluster that gossip sees alive, the leader last.
@@ -226,7 +225,7 @@ func (n *Node) filePeers() (list []filePeer) {
 		if m.meta.Raft == "" || m.meta.Cluster != n.ClusterID() {
 			continue
 		}
-		p := filePeer{m.id, m.meta.Raft}
+		p := filePeer{m.id, nodeAddr(m.id, m.meta.Raft)}
 		if m.id == string(leader) {
 			last = append(last, p)
 			continue

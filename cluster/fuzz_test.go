@@ -8,13 +8,13 @@ import (
 
 // FuzzGreeting: whatever a stranger sends, a greeting that is accepted is the one that its id makes.
 func FuzzGreeting(f *testing.F) {
-	f.Add(greeting(greetRaft, "5d4a3c61-6b0f-4f0e-9a53-0d0f4c9f7a11"))
-	f.Add(greeting(greetFiles, "x"))
+	f.Add(greeting(greetRaft, "5d4a3c61-6b0f-4f0e-9a53-0d0f4c9f7a11", "0c6f"))
+	f.Add(greeting(greetFiles, "x", ""))
 	f.Add([]byte("GET / HTTP/1.1\r\n"))
 	f.Add([]byte("CNTR\x01\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		magic, id, err := readGreeting(bytes.NewReader(b))
-		if err == nil && !bytes.HasPrefix(b, greeting(magic, id)) {
+		magic, id, node, err := readGreeting(bytes.NewReader(b))
+		if err == nil && !bytes.HasPrefix(b, greeting(magic, id, node)) {
 			t.Fatalf("%q was read as %q %q", b, magic, id)
 		}
 	})

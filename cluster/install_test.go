@@ -25,14 +25,14 @@ func TestLateSnapshotChangesNothing(t *testing.T) {
 		h.check(m, 1)
 		for range 3 {
 			term := c.Leader().Status(testContext(t)).Term
-			if ok, _, err := cluster.SendSnapshot(m.RaftAddr(), m.ClusterID(), term, late.Manifest); err != nil || !ok {
+			if ok, _, err := cluster.SendSnapshot(m.NodeID(), m.RaftAddr(), m.ClusterID(), term, late.Manifest); err != nil || !ok {
 				t.Errorf("a snapshot of what the node has: %v, %v", ok, err)
 			}
-			if ok, itsTerm, err := cluster.SendSnapshot(m.RaftAddr(), m.ClusterID(), term-1, late.Manifest); err != nil || ok || itsTerm != term {
+			if ok, itsTerm, err := cluster.SendSnapshot(m.NodeID(), m.RaftAddr(), m.ClusterID(), term-1, late.Manifest); err != nil || ok || itsTerm != term {
 				t.Errorf("a snapshot of a former leader: %v, term %d of %d, %v", ok, itsTerm, term, err)
 			}
 		}
-		if _, _, err := cluster.SendSnapshot(m.RaftAddr(), m.ClusterID(), 1<<40, late.Manifest[:len(late.Manifest)-1]); err == nil {
+		if _, _, err := cluster.SendSnapshot(m.NodeID(), m.RaftAddr(), m.ClusterID(), 1<<40, late.Manifest[:len(late.Manifest)-1]); err == nil {
 			t.Error("a snapshot that is cut was taken")
 		}
 		if err := m.Err(); err != nil || m.Stream().Machine().LastSeq() != uint64(len(h.all)) || m.Status(testContext(t)).CatchUp != nil {

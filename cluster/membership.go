@@ -196,7 +196,7 @@ func (n *Node) wait(ctx context.Context, what string, f func() error) error {
 }
 
 // reconcileMembers is the leader's: it adds nodes that gossip has found, as non-voters. It leaves addresses in raft's
-// configuration as they are: raft asks serverAddrs, and in v1.8.0 changing one races with the replication to it.
+// configuration as they are: the transport asks gossip where a node is, and in v1.8.0 changing one races with the replication to it.
 func (n *Node) reconcileMembers(ctx context.Context) {
 	t := time.NewTicker(n.opts.HeartbeatTimeout)
 	defer t.Stop()

@@ -45,17 +45,10 @@ func raftConfig(o Options, id string, notify chan<- bool) *raft.Config {
 	return c
 }
 
-// serverAddrs tells raft where a server is now: gossip knows, even when the address in raft's configuration is old.
-type serverAddrs struct{ n *Node }
-
-func (s serverAddrs) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	if string(id) == s.n.NodeID() {
-		return raft.ServerAddress(s.n.gossip.ownMeta().Raft), nil
-	}
-	if m, ok := s.n.gossip.member(string(id)); ok && m.meta.Raft != "" {
-		return raft.ServerAddress(m.meta.Raft), nil
-	}
-	return "", fmt.Errorf("gossip does not know node %s", id)
+// raftAddrOf is where gossip sees a node's raft.
+func (n *Node) raftAddrOf(id string) (string, bool) {
+	m, ok := n.gossip.member(id)
+	return m.meta.Raft, ok && m.meta.Raft != ""
 }
 
 // listenRaft binds raft's port.
@@ -69,11 +62,15 @@ func (n *Node) listenRaft() (*streamLayer, error) {
 	return layer, nil
 }
 
-// checkCluster holds the cluster id of a node that opens a raft connection against ours. A node that has none yet takes
-// it: the leader of that cluster has added it.
-func (n *Node) checkCluster(id string) error {
+// checkCluster holds the cluster id of a node that opens a raft connection against ours, and whether it wants this node. A node
+// that has no cluster yet takes the other's: the leader of that cluster has added it.
+func (n *Node) checkCluster(id, node string) error {
 	own := n.ClusterID()
 	switch {
+	case node != n.NodeID():
+		n.metrics.strangers.Inc()
+		n.log.Debug("refused a raft connection to a node that was at this address before", "wanted", node)
+		return fmt.Errorf("%w: it wants node %q, this is %s", errForeignPeer, node, n.NodeID())
 	case id == own && id != "":
 		return nil
 	case own != "" || id == "":
@@ -92,8 +89,9 @@ func (n *Node) startRaft(layer *streamLayer) error {
 	}
 	n.transport = newGuardTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: layer, MaxPool: connPool, MaxRPCsInFlight: rpcsInFlight, Timeout: rpcTimeout,
-		ServerAddressProvider: serverAddrs{n}, Logger: quiet, MsgpackUseNewTimeFormat: true,
+		Logger: quiet, MsgpackUseNewTimeFormat: true,
 	}), n.log, n.metrics)
+	n.transport.locate = n.raftAddrOf
 	n.transport.holds, n.transport.ending = n.holds, n.ctx
 	st, err := openStores(n.opts, n.folder)
 	if err != nil {

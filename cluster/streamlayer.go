@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,14 +14,17 @@ import (
 )
 
 // Each connection to raft's port opens with a greeting, so that a node of another cluster on a reused address, or a foreign
-// program, never speaks with this one. Its magic says what the connection is for:
+// program, never speaks with this one. It names the node that it wants: one with an empty disk that has taken the address of
+// another must not answer for it, since its vote and its copy of an entry count for nothing. The magic says what the connection
+// is for:
 //
-//	0 [4]byte "CNTR" raft or "CNTF" files   4 u8 version 1   5 u8 n   6 n bytes cluster id of the dialer
+//	0 [4]byte "CNTR" raft or "CNTF" files   4 u8 version 2
+//	5 u8 n   n bytes cluster id of the dialer   u8 m   m bytes id of the node that is wanted
 const (
 	greetRaft    = "CNTR"
 	greetFiles   = "CNTF"
-	greetVersion = 1
-	greetHeader  = len(greetRaft) + 2
+	greetVersion = 2
+	greetHeader  = len(greetRaft) + 1
 	greetLimit   = 5 * time.Second // a greeting must be complete by then
 
 	maxGreeting  = 1024 // accepted connections that have not greeted yet; one more is closed
@@ -33,8 +37,19 @@ const (
 
 var errForeignPeer = errors.New("raft connection is not of this cluster")
 
-// clusterCheck accepts the cluster id of a dialer, or says why not.
-type clusterCheck func(clusterID string) error
+// clusterCheck accepts the cluster id of a dialer that wants a node, or says why not.
+type clusterCheck func(clusterID, node string) error
+
+// nodeAddr is the address of a node for Dial and DialFiles, which ask for that node and no other.
+func nodeAddr(id, addr string) string { return id + "@" + addr }
+
+// splitNodeAddr is nodeAddr undone. An address that names no node is refused where it leads.
+func splitNodeAddr(s string) (id, addr string) {
+	if id, addr, ok := strings.Cut(s, "@"); ok {
+		return id, addr
+	}
+	return "", s
+}
 
 // streamLayer is raft's TCP port. It sorts accepted connections by their greetings: raft's come out of Accept, those for files
 // out of the listener that Files returns. Each greeting is read by a goroutine of its own, so that who says nothing keeps nobody
@@ -80,48 +95,62 @@ func (a advertisedAddr) String() string { return string(a) }
 // Addr is the advertised address: raft tells it to others.
 func (s *streamLayer) Addr() net.Addr { return advertisedAddr(s.advertise) }
 
-// Dial implements raft.StreamLayer.
+// Dial implements raft.StreamLayer. addr is a nodeAddr.
 func (s *streamLayer) Dial(addr raft.ServerAddress, limit time.Duration) (net.Conn, error) {
 	return s.dial(greetRaft, string(addr), limit)
 }
 
-// DialFiles opens a connection for files.
+// DialFiles opens a connection for files. addr is a nodeAddr.
 func (s *streamLayer) DialFiles(addr string, limit time.Duration) (net.Conn, error) {
 	return s.dial(greetFiles, addr, limit)
 }
 
 func (s *streamLayer) dial(magic, addr string, limit time.Duration) (net.Conn, error) {
+	node, addr := splitNodeAddr(addr)
 	c, err := s.connect(addr, min(limit, greetLimit))
 	if err != nil {
 		return nil, err
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(greetLimit))
-	if _, err := c.Write(greeting(magic, s.clusterID())); err != nil {
+	if _, err := c.Write(greeting(magic, s.clusterID(), node)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, c.SetWriteDeadline(time.Time{})
 }
 
-func greeting(magic, clusterID string) []byte {
+func greeting(magic, clusterID, node string) []byte {
 	b := append([]byte(magic), greetVersion, byte(len(clusterID)))
-	return append(b, clusterID...)
+	b = append(append(b, clusterID...), byte(len(node)))
+	return append(b, node...)
 }
 
-// readGreeting returns what the connection is for and the dialer's cluster id.
-func readGreeting(r io.Reader) (magic, clusterID string, err error) {
+// readGreeting returns what the connection is for, the dialer's cluster id and the node that it wants.
+func readGreeting(r io.Reader) (magic, clusterID, node string, err error) {
 	head := make([]byte, greetHeader)
 	if _, err := io.ReadFull(r, head); err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	if magic = string(head[:4]); magic != greetRaft && magic != greetFiles {
-		return "", "", fmt.Errorf("%w: it begins with %#x", errForeignPeer, binary.BigEndian.Uint32(head))
+		return "", "", "", fmt.Errorf("%w: it begins with %#x", errForeignPeer, binary.BigEndian.Uint32(head))
 	}
 	if head[4] != greetVersion {
-		return "", "", fmt.Errorf("%w: greeting version %d, this node knows %d", errForeignPeer, head[4], greetVersion)
+		return "", "", "", fmt.Errorf("%w: greeting version %d, this node knows %d", errForeignPeer, head[4], greetVersion)
 	}
-	id := make([]byte, head[5])
-	_, err = io.ReadFull(r, id)
-	return magic, string(id), err
+	if clusterID, err = readShort(r); err == nil {
+		node, err = readShort(r)
+	}
+	return magic, clusterID, node, err
+}
+
+// readShort reads a string of a greeting.
+func readShort(r io.Reader) (string, error) {
+	var size [1]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return "", err
+	}
+	b := make([]byte, size[0])
+	_, err := io.ReadFull(r, b)
+	return string(b), err
 }
 
 // accept takes connections until Close. What keeps it from doing so now, such as too many open files, may pass.
@@ -188,14 +217,14 @@ func (s *streamLayer) greet(c net.Conn) {
 
 func (s *streamLayer) admit(c net.Conn) (*greetedConn, chan net.Conn, error) {
 	_ = c.SetReadDeadline(time.Now().Add(greetLimit))
-	magic, id, err := readGreeting(c)
+	magic, id, node, err := readGreeting(c)
 	if err != nil {
 		return nil, nil, err
 	}
 	if magic == greetFiles && s.clusterID() == "" {
 		return nil, nil, errForeignPeer // only a leader's raft makes a new node one of its cluster
 	}
-	if err := s.check(id); err != nil {
+	if err := s.check(id, node); err != nil {
 		return nil, nil, err
 	}
 	if err := c.SetReadDeadline(time.Time{}); err != nil {

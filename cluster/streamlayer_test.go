@@ -16,7 +16,7 @@ func newTestLayer(t *testing.T, clusterID string) *streamLayer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStreamLayer(l, l.Addr().String(), func() string { return clusterID }, func(id string) error {
+	s := newStreamLayer(l, l.Addr().String(), func() string { return clusterID }, func(id, _ string) error {
 		if id != clusterID {
 			return errForeignPeer
 		}

@@ -18,8 +18,9 @@ const rpcQueue = 64
 //   - Pre-votes are forwarded; a wrapper without the method would switch them off silently.
 //   - InstallSnapshot never reaches raft: a late or repeated one would roll the state machine back, and one to a follower with a
 //     longer tail of its own would never end. See install.go.
+//   - Each RPC goes to the node that raft means and to no other at its address. See namedTransport.
 type guardTransport struct {
-	*raft.NetworkTransport
+	*namedTransport
 	rpcs     chan raft.RPC
 	once     sync.Once     // for done
 	done     chan struct{} // closed by Close
@@ -45,7 +46,7 @@ var (
 
 func newGuardTransport(t *raft.NetworkTransport, log hclog.Logger, m *metrics) *guardTransport {
 	g := &guardTransport{
-		NetworkTransport: t, log: log, metrics: m, holds: newLogHolds(), ending: context.Background(),
+		namedTransport: &namedTransport{NetworkTransport: t}, log: log, metrics: m, holds: newLogHolds(), ending: context.Background(),
 		rpcs: make(chan raft.RPC, rpcQueue), done: make(chan struct{}), stopped: make(chan struct{}),
 		installs: make(chan struct{}, maxInstalls),
 	}
@@ -81,7 +82,7 @@ func (g *guardTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // RequestPreVote implements raft.WithPreVote.
 func (g *guardTransport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	return g.NetworkTransport.RequestPreVote(id, addr, req, resp)
+	return g.namedTransport.RequestPreVote(id, addr, req, resp)
 }
 
 // electNow tells this node's raft to stand for election at once, as a leader that hands over would.
