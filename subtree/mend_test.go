@@ -148,6 +148,31 @@ func TestScrubFindsEveryByte(t *testing.T) {
 	}
 }
 
+// TestScrubLooksAtTheName: readers that have a file open do not hide from a round that the file is gone, longer or another's.
+func TestScrubLooksAtTheName(t *testing.T) {
+	path := filepath.Join("history", "g-1.cnts")
+	for what, spoil := range map[string]func(mem *vfs.Mem, good []byte){
+		"gone":      func(mem *vfs.Mem, _ []byte) { _ = mem.Remove(path) },
+		"longer":    func(mem *vfs.Mem, good []byte) { mem.SetBytes(path, append(good, 0)) },
+		"another's": func(mem *vfs.Mem, good []byte) { _ = mem.Remove(path); mem.SetBytes(path, make([]byte, len(good))) },
+	} {
+		s, mem := damagedStream(t)
+		st := mustOpen(t, mem, s, Options{})
+		if err := checkAll(st, s); err != nil {
+			t.Fatal(err)
+		}
+		good, _ := mem.Bytes(path)
+		spoil(mem, bytes.Clone(good))
+		if err := st.Scrub(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if d := st.Damaged(); len(d) != 1 || d[0].File != "g-1.cnts" {
+			t.Errorf("%s: %v", what, d)
+		}
+		_ = st.Close()
+	}
+}
+
 // TestScrubIsPaced, ends when it is told to, and goes on there.
 func TestScrubIsPaced(t *testing.T) {
 	s := crashStream(t)

@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"hash"
+	"io/fs"
 	"sort"
+
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 // Scrub reads every byte of every file and checks all checksums and the SHA-256. Damage is no error: it is noted, see
@@ -25,6 +29,9 @@ func (s *Store) Scrub(ctx context.Context, l Limiter) error {
 			x := scrubber{ctx: ctx, l: l, f: f, hash: sha256.New()}
 			x.reader = reader{op: "scrub", cache: s.cache}
 			err = x.run()
+			if err != nil && s.hasLeft(f) {
+				err = nil // replaced or dropped meanwhile: it need not be there
+			}
 			s.release(f)
 		}
 		var damage *CorruptError
@@ -59,17 +66,35 @@ func (s *Store) skipScrub(name string) {
 // Invariant: hash has seen the bytes below at.
 type scrubber struct {
 	reader
-	ctx   context.Context
-	l     Limiter
-	f     *file
-	at    uint64
-	ahead uint64
-	spent int
-	hash  hash.Hash
-	mem   []byte
+	ctx    context.Context
+	l      Limiter
+	f      *file
+	handle vfs.File // of what has the file's name now
+	at     uint64
+	ahead  uint64
+	spent  int
+	hash   hash.Hash
+	mem    []byte
 }
 
+// run opens the file anew: readers may have it open, and would not see that its name is gone, or another's. A restart would.
 func (x *scrubber) run() error {
+	h, err := x.f.s.fs.Open(x.f.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return x.f.corrupt(x.op, 0, "the file is missing", err)
+	}
+	if err != nil {
+		return fmt.Errorf("subtree: scrub %s: %w", x.f.name, err)
+	}
+	defer h.Close()
+	if err := x.f.checkSize(h); err != nil {
+		return err
+	}
+	x.handle = h
+	return x.all()
+}
+
+func (x *scrubber) all() error {
 	b, err := x.take(headerSize, x.at)
 	if err != nil {
 		return err
@@ -108,14 +133,14 @@ func (x *scrubber) take(size int, at uint64) ([]byte, error) {
 	}
 	if x.at+uint64(size)+limitEvery > x.ahead {
 		x.ahead = max(x.ahead, x.at)
-		x.f.handle.Prefetch(int64(x.ahead), 4*limitEvery)
+		x.handle.Prefetch(int64(x.ahead), 4*limitEvery)
 		x.ahead += 4 * limitEvery
 	}
 	if cap(x.mem) < size {
 		x.mem = make([]byte, max(size, blockBytes))
 	}
 	b := x.mem[:size]
-	if err := x.f.readInto(x.f.handle, b, int64(at)); err != nil {
+	if err := x.f.readInto(x.handle, b, int64(at)); err != nil {
 		err.Op = x.op
 		return nil, err
 	}
