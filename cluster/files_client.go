@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-
 	"github.com/cantus-bus/cantus/subtree"
 )
 
@@ -41,6 +40,9 @@ type incomingFile interface {
 // filePeer is a node to fetch from.
 type filePeer struct{ id, addr string }
 
+// wantedPeer is the key of a request's context for the filePeer that it is for: what a URL says of a node does not get to the dialling.
+type wantedPeer struct{}
+
 // fileClient fetches files from other nodes over raft's port. It keeps no connections between requests.
 type fileClient struct {
 	http  http.Client
@@ -49,8 +51,9 @@ type fileClient struct {
 
 func newFileClient(layer *streamLayer) *fileClient {
 	return &fileClient{stall: fetchStall, http: http.Client{Transport: &http.Transport{
-		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
-			return layer.DialFiles(addr, greetLimit)
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			p, _ := ctx.Value(wantedPeer{}).(filePeer)
+			return layer.DialFiles(nodeAddr(p.id, p.addr), greetLimit)
 		},
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: filesMaxHeader,
 	}}}
@@ -134,7 +137,7 @@ func (c *fileClient) get(ctx context.Context, p filePeer, path string, from int6
 			}
 		}
 	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+path, nil)
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, wantedPeer{}, p), http.MethodGet, "http://"+p.addr+path, nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -214,7 +217,7 @@ func (n *Node) filePeer(id string) (filePeer, error) {
 	if !ok {
 		return filePeer{}, fmt.Errorf("cluster: gossip does not know node %s", id)
 	}
-	return filePeer{id, nodeAddr(id, addr)}, nil
+	return filePeer{id, addr}, nil
 }
 
 // filePeers are the other nodes of the cluster that gossip sees alive, the leader last.
@@ -225,7 +228,7 @@ func (n *Node) filePeers() (list []filePeer) {
 		if m.meta.Raft == "" || m.meta.Cluster != n.ClusterID() {
 			continue
 		}
-		p := filePeer{m.id, nodeAddr(m.id, m.meta.Raft)}
+		p := filePeer{m.id, m.meta.Raft}
 		if m.id == string(leader) {
 			last = append(last, p)
 			continue

@@ -77,6 +77,12 @@ func (f *folder) close() error { return f.lock.Close() }
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, raftDir, name) }
 
+// hasSnapshots tells whether a node with history ran on the folder for long enough to take or fetch a snapshot.
+func (f *folder) hasSnapshots() bool {
+	names, err := filepath.Glob(filepath.Join(f.dir, snapshotDir, "*"+manifestSuffix))
+	return err == nil && len(names) > 0
+}
+
 func (f *folder) identity() identity {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,7 @@ type StoreVolume struct {
 // partitions that have more than one store in the newest generation, by name. Any goroutine.
 func (s *Stream) Plans(name string) ([]PartitionStores, error) {
 	if s.history == nil {
-		return nil, &wire.Error{Code: wire.Code(fsm.Invalid), Message: "this node keeps no history, so nothing is split: ask another node or set history.enabled"}
+		return nil, &wire.Error{Code: wire.Code(fsm.Invalid), Message: "this node keeps no history, so nothing is split: ask another node"}
 	}
 	list, gs := []PartitionStores{}, s.machine.Generations()
 	if name == "" {

@@ -63,7 +63,7 @@ func (n *Node) PlanNow(ctx context.Context) ([]fsm.Generation, error) {
 	h := n.stream.history
 	switch {
 	case h == nil:
-		return nil, &wire.Error{Code: wire.Code(fsm.Invalid), Message: "this node keeps no history: set history.enabled on it, or make another one lead"}
+		return nil, &wire.Error{Code: wire.Code(fsm.Invalid), Message: "this node keeps no history: make another one lead"}
 	case n.proposer.session() == nil:
 		return nil, &wire.Error{Code: wire.Code(fsm.NotLeader), Message: "this node does not lead"}
 	}

@@ -129,7 +129,7 @@ func TestDamagedSnapshotOnNode(t *testing.T) {
 	c.Close(m)
 	mend()
 
-	h.refused(m, func(_ int, o *cluster.Options) { o.LogStore = "" }, "set history.enabled")
+	h.refused(m, func(_ int, o *cluster.Options) { o.LogStore = "" }, "start it with history")
 	history, aside := filepath.Join(m.Dir, "history"), filepath.Join(m.Dir, "aside")
 	rename(t, history, aside)
 	h.refused(m, withSnapshots, "needs history up to seq", "empty the folder")

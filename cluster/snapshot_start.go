@@ -98,7 +98,9 @@ func (n *Node) startFromLog(first, last uint64) error {
 	case first <= 1 && last > 0:
 		return nil
 	case n.snaps == nil && first > 1:
-		return fmt.Errorf("the raft log of data folder %s begins with entry %d: what was before is in snapshots and history: set history.enabled", n.opts.DataDir, first)
+		return fmt.Errorf("the raft log of data folder %s begins with entry %d: what was before is in snapshots and history: start it with history", n.opts.DataDir, first)
+	case n.snaps == nil && n.folder.hasSnapshots():
+		return fmt.Errorf("data folder %s holds snapshots, and its log is of no use without them: start it with history", n.opts.DataDir)
 	case n.snaps == nil:
 		return nil
 	}

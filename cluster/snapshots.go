@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/wire"
 )
 
@@ -52,7 +53,7 @@ func (n *Node) Snapshots() (list []SnapshotInfo) {
 // since the last one, that one is returned. An end of ctx does not end the making.
 func (n *Node) TakeSnapshot(ctx context.Context) (SnapshotInfo, error) {
 	if n.snaps == nil {
-		return SnapshotInfo{}, &wire.Error{Code: wire.Code(fsm.Invalid), Message: errSnapshotsOff.Error() + ": set history.enabled"}
+		return SnapshotInfo{}, &wire.Error{Code: wire.Code(fsm.Invalid), Message: errSnapshotsOff.Error()}
 	}
 	done := make(chan error, 1)
 	if !n.tasks.Go(func() { done <- n.snapshot(n.ctx) }) {
@@ -93,6 +94,7 @@ func (n *Node) snapshot(ctx context.Context) error {
 		n.metrics.snapshotErrors.Inc()
 		return err
 	}
+	faults.Pass(faults.Closed)
 	n.metrics.snapshots.Inc()
 	if m, ok := n.snaps.newest(); ok {
 		n.log.Info("snapshot taken", "id", m.id(), "seq", m.seq, "bytes", m.stateSize, "took", time.Since(start).Round(time.Millisecond))
@@ -136,6 +138,7 @@ func (n *Node) trimLog(ctx context.Context) {
 	for err == nil && first > 0 && first <= limit && ctx.Err() == nil {
 		high := min(limit, first/trimChunk*trimChunk+trimChunk-1)
 		if err = n.logs.DeleteRange(first, high); err == nil {
+			faults.Pass(faults.Trim)
 			n.metrics.trimmed.Add(float64(high - first + 1))
 			first = high + 1
 		}

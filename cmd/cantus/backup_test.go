@@ -14,7 +14,7 @@ import (
 )
 
 // withHistory are flags of serve for a node that seals often and keeps little in memory.
-var withHistory = []string{"--dev", "--set", "history.enabled=true", "--set", "history.window_bytes=64KiB", "--set", "tip.chunk=2MiB", "--set", "tip.size=8MiB"}
+var withHistory = []string{"--dev", "--set", "history.window_bytes=64KiB", "--set", "tip.chunk=2MiB", "--set", "tip.size=8MiB"}
 
 // everything reads the whole stream as text.
 func everything(t *testing.T, s *server) string {

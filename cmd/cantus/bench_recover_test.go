@@ -12,7 +12,7 @@ import (
 func TestBenchRecover(t *testing.T) {
 	const rows = 8_000
 	path, list := smallStream(t, rows)
-	s := startServer(t, "--dev", "--set", "history.enabled=true", "--set", "history.window_bytes=64KiB", "--set", "tip.size=8MiB", "--set", "tip.chunk=2MiB")
+	s := startServer(t, "--dev", "--set", "history.window_bytes=64KiB", "--set", "tip.size=8MiB", "--set", "tip.chunk=2MiB")
 	for range 20 { // far more than the tip holds
 		must(t, cantus(t, s.env, "replay", path, "--payload", "random"))
 	}

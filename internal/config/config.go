@@ -58,7 +58,6 @@ type Tip struct {
 
 // History is the section "history". Windows and plans are decided in the log: what counts is the leader's configuration.
 type History struct {
-	Enabled            bool     `key:"enabled" default:"true" doc:"Keep history on disk: readers go back to the first message, the log is cut behind snapshots. false: readers go back as far as the tip reaches, the log is kept whole."`
 	WindowBytes        Size     `key:"window_bytes" default:"64MiB" doc:"Messages, in bytes, after which a window of the stream is sealed and archived."`
 	WindowAge          Duration `key:"window_age" default:"10m" doc:"Age of a window's first message after which it is sealed, with the next entry of the log."`
 	PlanWindows        Count    `key:"plan_windows" default:"8" doc:"Windows after which the leader plans their split into stores. 0: only when asked to."`
@@ -80,8 +79,8 @@ type Log struct {
 	Store         string `key:"store" default:"bolt" enum:"bolt" doc:"Where entries are kept."`
 	Codec         string `key:"codec" default:"s2" enum:"s2,lz4,zstd,none" doc:"Compression of entries, where it saves at least an eighth."`
 	MinFree       Size   `key:"min_free" default:"256MiB" doc:"Publishes are refused while the disk of the data folder has less free space."`
-	SnapshotBytes Size   `key:"snapshot_bytes" default:"256MiB" doc:"Bytes of entries after which a node takes a snapshot, at the end of a window, so that it starts from there. Only with history.enabled."`
-	KeepBytes     Size   `key:"keep_bytes" default:"512MiB" doc:"Bytes of entries that stay behind snapshots, for nodes that were away for a while; one that was away for longer fetches files. Only with history.enabled."`
+	SnapshotBytes Size   `key:"snapshot_bytes" default:"256MiB" doc:"Bytes of entries after which a node takes a snapshot, at the end of a window, so that it starts from there."`
+	KeepBytes     Size   `key:"keep_bytes" default:"512MiB" doc:"Bytes of entries that stay behind snapshots, for nodes that were away for a while; one that was away for longer fetches files."`
 }
 
 // Publish is the section "publish".

@@ -173,7 +173,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		"publish.max_inflight": "3MiB", "publish.entries_inflight": "3", "publish.wait": "1s", "limits.topics": "5", "limits.producers": "6",
 		"limits.connections": "7", "limits.connection_inflight": "2MiB", "limits.subscriptions": "8", "limits.event_streams": "9",
 		"raft.heartbeat_timeout": "700ms", "raft.election_timeout": "2s", "raft.lease_timeout": "200ms", "raft.commit_timeout": "7ms",
-		"raft.stall_limit": "9s", "http.pprof": "true", "history.enabled": "false", "history.window_bytes": "1MiB", "history.window_age": "1m",
+		"raft.stall_limit": "9s", "http.pprof": "true", "history.window_bytes": "1MiB", "history.window_age": "1m",
 		"history.plan_windows": "0", "history.stores_per_partition": "9", "history.rewrite_rate": "0",
 		"history.scrub_interval": "1h", "history.scrub_rate": "0",
 		"retention.age": "1h", "retention.bytes": "1GiB", "retention.count": "1M",
@@ -182,7 +182,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 		"listen.client": true, "listen.http": true, "logging.level": true, "logging.json": true, "log.store": true,
 	}
 	options := func(set ...string) string {
-		o := Options{Config: loadConfig(t, append([]string{"node.data=/d", "cluster.join=y:1", "raft.election_timeout=5s", "history.enabled=true"}, set...)...)}
+		o := Options{Config: loadConfig(t, append([]string{"node.data=/d", "cluster.join=y:1", "raft.election_timeout=5s"}, set...)...)}
 		http := httpOptions(Options{Config: o.Config, Logger: nullLogger}, nil, nil)
 		http.Config = nil // holds every key by itself
 		cl, history := clusterOptions(&o.Config.Config, Options{Logger: nullLogger}, nil), "none"

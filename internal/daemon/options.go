@@ -90,7 +90,7 @@ func historyPolicy(c *config.Config) cluster.HistoryPolicy {
 }
 
 func streamOptions(c *config.Config) cluster.StreamOptions {
-	o := cluster.StreamOptions{
+	return cluster.StreamOptions{
 		Tip: tipstore.Options{
 			SizeBytes:  int64(c.Tip.Size),
 			ChunkBytes: int(c.Tip.Chunk),
@@ -98,13 +98,10 @@ func streamOptions(c *config.Config) cluster.StreamOptions {
 		},
 		MaxTopics:    int(c.Limits.Topics),
 		MaxProducers: int(c.Limits.Producers),
-	}
-	if c.History.Enabled {
-		o.History = &cluster.HistoryOptions{
+		History: &cluster.HistoryOptions{
 			RewriteRate: int64(c.History.RewriteRate), ScrubInterval: c.History.ScrubInterval.Std(), ScrubRate: int64(c.History.ScrubRate),
-		}
+		},
 	}
-	return o
 }
 
 func transportOptions(c *config.Config, node *cluster.Node, logger hclog.Logger, registry prometheus.Registerer) transport.Options {

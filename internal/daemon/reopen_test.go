@@ -27,8 +27,8 @@ func threeDaemons(t *testing.T, set ...string) (nodes []*Daemon, restart func(i 
 	}
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	run := func(i int) *Daemon {
-		d, err := Start(Options{Version: "test", Config: loadConfig(t, append([]string{"node.data="+dirs[i], "listen.gossip="+join[i], "cluster.bootstrap_expect=3",
-			"cluster.join="+strings.Join(join, ","), "history.enabled=true", "history.window_bytes=64KiB", "log.snapshot_bytes=1GiB", "log.keep_bytes=1B"}, set...)...)})
+		d, err := Start(Options{Version: "test", Config: loadConfig(t, append([]string{"node.data=" + dirs[i], "listen.gossip=" + join[i], "cluster.bootstrap_expect=3",
+			"cluster.join=" + strings.Join(join, ","), "history.window_bytes=64KiB", "log.snapshot_bytes=1GiB", "log.keep_bytes=1B"}, set...)...)})
 		if err != nil {
 			t.Fatal(err)
 		}

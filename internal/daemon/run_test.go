@@ -36,7 +36,7 @@ func TestRunEnds(t *testing.T) {
 
 // historyKeys keep a log of hardly anything behind snapshots.
 var historyKeys = []string{
-	"history.enabled=true", "history.window_bytes=16KiB", "log.keep_bytes=0", "log.snapshot_bytes=16KiB", "cluster.stabilization=50ms",
+	"history.window_bytes=16KiB", "log.keep_bytes=0", "log.snapshot_bytes=16KiB", "cluster.stabilization=50ms",
 }
 
 // TestRunOpensAFetchedSnapshot: a new node whose log the others have cut away comes up in one call of Run, with everything.

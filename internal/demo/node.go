@@ -165,7 +165,7 @@ func newNodes(binary, dir string, n int) (*nodes, error) {
 		c.Cluster.Join = join
 		c.Listen = config.Listen{Client: ports[4*i], HTTP: ports[4*i+1], Raft: ports[4*i+2], Gossip: ports[4*i+3]}
 		c.Tip.Size, c.Tip.Chunk = tipSize, tipChunk
-		c.History.Enabled, c.History.WindowBytes, c.History.PlanWindows = true, windowBytes, 0 // planned when the story comes to it
+		c.History.WindowBytes, c.History.PlanWindows = windowBytes, 0 // planned when the story comes to it
 		c.History.RewriteRate = 0
 		c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout, c.Raft.LeaseTimeout = raftTimeout, raftTimeout, raftTimeout
 		all.list = append(all.list, &node{name: c.Node.Name, dir: nodeDir, config: c})

@@ -39,7 +39,7 @@ func TestNodesAreLaidOutToFindEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := l.Config
-		if c.Node.Name != n.name || c.Cluster.BootstrapExpect != 3 || len(c.Cluster.Join) != 3 || c.Tip.Size != tipSize || !c.History.Enabled {
+		if c.Node.Name != n.name || c.Cluster.BootstrapExpect != 3 || len(c.Cluster.Join) != 3 || c.Tip.Size != tipSize {
 			t.Errorf("node %s: %+v", n.name, c)
 		}
 		if !strings.Contains(strings.Join(c.Cluster.Join, " "), c.Listen.Gossip) || !strings.HasPrefix(c.Node.Data, n.dir) {

@@ -12,7 +12,7 @@ func historyWorkload() Workload {
 		Name:  "history",
 		About: "a small tip, tiny windows, plans and snapshots forced all the time, and readers that start over",
 		Env: map[string]string{
-			"CANTUS_HISTORY_ENABLED": "true", "CANTUS_HISTORY_WINDOW_BYTES": "256KiB", "CANTUS_HISTORY_PLAN_WINDOWS": "4",
+			"CANTUS_HISTORY_WINDOW_BYTES": "256KiB", "CANTUS_HISTORY_PLAN_WINDOWS": "4",
 			"CANTUS_TIP_SIZE": "8MiB", "CANTUS_TIP_CHUNK": "2MiB",
 		},
 		Start: func(_ context.Context, w *World) error {
