@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/tipstore"
@@ -63,6 +64,7 @@ func (a *archiver) run(ctx context.Context) {
 			if !a.dropped(w) && !a.archive(ctx, w) {
 				return
 			}
+			faults.Pass(faults.Sealed)
 			a.done.Store(w.Number)
 			a.h.tip.SetFloor(max(w.LastSeq, a.archived()))
 			a.progress.tell()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/units"
 	"github.com/cantus-bus/cantus/subtree"
 )
@@ -254,11 +255,13 @@ func (c *catchup) attempt(ctx context.Context, w *offeredSnapshot, restart bool)
 	if now := c.wanted(); restart && now != w {
 		return errNewerOffered
 	}
+	faults.Pass(faults.Fetched)
 	c.n.stream.Retire()
 	c.retired = true
 	if err := c.install(run); err != nil {
 		return err
 	}
+	faults.Pass(faults.Installed)
 	c.step(ctx, stepInstalled)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -266,6 +269,7 @@ func (c *catchup) attempt(ctx context.Context, w *offeredSnapshot, restart bool)
 	if err := c.n.snaps.put(w.blob); err != nil && !errors.Is(err, errSnapshotOld) {
 		return fmt.Errorf("%w: %w", errLocal, err)
 	}
+	faults.Pass(faults.Put)
 	c.step(ctx, stepPut)
 	return ctx.Err()
 }

@@ -32,7 +32,11 @@ func (s hurtLogs) StoreLog(log *raft.Log) error {
 }
 
 func (s hurtLogs) StoreLogs(logs []*raft.Log) error {
-	return store(func() error { return s.LogStore.StoreLogs(logs) })
+	err := store(func() error {
+		return faults.During(faults.Append, func() error { return s.LogStore.StoreLogs(logs) })
+	})
+	faults.Pass(faults.Appended)
+	return err
 }
 
 func (s hurtLogs) DeleteRange(low, high uint64) error {

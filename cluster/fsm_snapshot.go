@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/cantus-bus/cantus/internal/faults"
 )
 
 // errSnapshotsOff: without history a state is no help, since what was before the tip could not be read; so the log is kept whole.
@@ -52,6 +54,7 @@ func (f *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 	if err := k.writeState(func(w io.Writer) error { return f.state.writeTo(a.ctx, w) }); err != nil {
 		return err
 	}
+	faults.Pass(faults.Snapshot)
 	w, _ := f.state.state.Sealed()
 	m := &k.m
 	m.cluster, m.seq, m.firstSeq, m.time = a.cluster(), f.state.state.Seq(), f.state.state.First(), f.taken.UnixNano()
@@ -106,6 +109,7 @@ func (a *fsmAdapter) restore(r io.Reader) error {
 	if err = errors.Join(err, h.Close()); err != nil {
 		return err
 	}
+	faults.Pass(faults.Restored)
 	a.index, a.window = m.index, m.window
 	a.applied(m.index)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/subtree/plan"
@@ -126,6 +127,7 @@ type limiter struct {
 
 // Wait implements subtree.Limiter.
 func (l *limiter) Wait(ctx context.Context, bytes int) error {
+	faults.Pass(faults.Split)
 	if !l.r.inForce(l.g) {
 		return errSuperseded
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/subtree"
 )
@@ -29,6 +30,7 @@ func (s *Stream) restore(m *snapManifest, r io.Reader) error {
 		return fmt.Errorf("%w: its state has seqs %d to %d and window %d up to seq %d, its manifest %d to %d and window %d up to %d",
 			errSnapshotFormat, first, seq, w.Number, w.LastSeq, m.firstSeq, m.seq, m.window, m.windowSeq)
 	}
+	faults.Pass(faults.Restore)
 	s.warm(s.warmFrom(w.LastSeq), w.LastSeq)
 	s.tip.SetSealed(w.LastSeq)
 	if err := readTail(b, w.LastSeq+1, m.seq, s.tip.ChunkBytes(), s.appendRun); err != nil {

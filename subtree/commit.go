@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"github.com/cantus-bus/cantus/internal/faults"
 )
 
 // enter puts a finished file, which lies under its temporary name, into the manifest, in the place of the files that place
@@ -52,6 +54,7 @@ func (s *Store) commit(next []*file, empty base, move func() error) error {
 	if err := writeTemp(s.fs, path, m.encode()); err != nil {
 		return err
 	}
+	faults.Pass(faults.Seal)
 	s.arrive(next)
 	defer s.arrive(nil)
 	if move != nil {

@@ -4,7 +4,9 @@ package faults
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +27,13 @@ var state struct {
 	write, sync syscall.Errno // 0: works
 	slow        time.Duration
 	hang        bool
+	stop        Point  // "": nowhere
+	left        int    // how often stop is passed by before
+	armed       string // the line that said so
 }
+
+// stoppedSuffix ends the name of the file that tells that the process has stopped, and where.
+const stoppedSuffix = ".stopped"
 
 // load reads the file if what is known is old.
 func load() {
@@ -35,6 +43,9 @@ func load() {
 	state.read = time.Now()
 	state.clock, state.write, state.sync, state.slow, state.hang = 0, 0, 0, 0, false
 	text, err := os.ReadFile(os.Getenv(Variable))
+	if err != nil || !strings.Contains(string(text), "stop ") {
+		state.stop, state.armed = "", ""
+	}
 	if err != nil {
 		return // no file, no fault
 	}
@@ -58,6 +69,11 @@ func set(words []string) (err error) {
 		state.sync = errno(words[1])
 	case len(words) == 3 && words[0] == "sync" && words[1] == "slow":
 		state.slow, err = time.ParseDuration(words[2])
+	case len(words) == 3 && words[0] == "stop":
+		if armed := strings.Join(words, " "); armed != state.armed {
+			state.armed, state.stop = armed, Point(words[1])
+			state.left, err = strconv.Atoi(words[2])
+		}
 	default:
 		err = fmt.Errorf("no such fault")
 	}
@@ -109,4 +125,41 @@ func Sync() error {
 		}
 		return nil
 	}
+}
+
+// Pass is called at a point. If the process is to end there, it stops, all of it, and never goes on: whoever wants it to end kills
+// it, or cuts its power.
+func Pass(p Point) {
+	if passes(p) {
+		stop(p)
+	}
+}
+
+// During calls do, in the midst of which the process may be to end: somewhere in its first two milliseconds.
+func During(p Point, do func() error) error {
+	if passes(p) {
+		time.AfterFunc(time.Duration(rand.Int64N(int64(2*time.Millisecond))), func() { stop(p) })
+	}
+	return do()
+}
+
+// passes tells whether the process is to end now.
+func passes(p Point) bool {
+	state.Lock()
+	defer state.Unlock()
+	load()
+	if state.stop != p {
+		return false
+	}
+	state.left--
+	return state.left < 0
+}
+
+func stop(p Point) {
+	if err := os.WriteFile(os.Getenv(Variable)+stoppedSuffix, []byte(p), 0o644); err != nil {
+		fmt.Fprintf(os.Stderr, "faults: stop at %s: %v\n", p, err)
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	select {} // the signal may take a moment to reach this thread
 }
