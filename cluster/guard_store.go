@@ -24,7 +24,8 @@ type guardStore struct {
 	limit   time.Duration
 	fail    func(error)
 	metrics *metrics
-	begun   func() error // called after entries were stored, before anybody is told; cheap after the first time
+	begun   func() error  // called after entries were stored, before anybody is told; cheap after the first time
+	applied func() uint64 // index of the newest entry that readers may have seen
 
 	sizes    logSizes
 	poisoned atomic.Bool
@@ -41,7 +42,7 @@ type call struct {
 }
 
 func newGuardStore(s stores, limit time.Duration, fail func(error), m *metrics) *guardStore {
-	g := &guardStore{logs: s.logs, stable: s.stable, limit: limit, fail: fail, metrics: m, begun: func() error { return nil }}
+	g := &guardStore{logs: s.logs, stable: s.stable, limit: limit, fail: fail, metrics: m, begun: func() error { return nil }, applied: func() uint64 { return 0 }}
 	g.mu.calls = make(map[uint64]call)
 	return g
 }
@@ -146,6 +147,11 @@ func (g *guardStore) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange implements raft.LogStore.
 func (g *guardStore) DeleteRange(low, high uint64) error {
+	if err := g.takenBack(low, high); err != nil {
+		g.poisoned.Store(true)
+		g.fail(err)
+		return err
+	}
 	return g.write("delete_range", func() error {
 		if err := g.logs.DeleteRange(low, high); err != nil {
 			return err
@@ -153,6 +159,20 @@ func (g *guardStore) DeleteRange(low, high uint64) error {
 		g.sizes.deleted(low, high)
 		return nil
 	})
+}
+
+// takenBack is an error if the log's end is to go with something that was applied. Raft takes the end back when a leader has other
+// entries in its place: these were never committed, unless a majority has lost them. Then this node's state is not the leader's any more.
+func (g *guardStore) takenBack(low, high uint64) error {
+	last, err := g.logs.LastIndex()
+	if err != nil {
+		return fmt.Errorf("raft store: last index: %w", err)
+	}
+	if applied := g.applied(); high >= last && low <= applied {
+		return fmt.Errorf("raft store: the leader has other entries from %d on, and those up to %d were applied here: "+
+			"the other nodes have lost what was committed: %s", low, applied, howToMend)
+	}
+	return nil
 }
 
 // set writes a term or a vote. raft panics when that fails, before the process can say why it stops. The guard has failed

@@ -286,6 +286,27 @@ func TestStoreErrorFailsTheNode(t *testing.T) {
 	}
 }
 
+// TestAppliedEntriesStay: a node whose log is to be taken back behind what it has applied stops; its log's beginning may go.
+func TestAppliedEntriesStay(t *testing.T) {
+	n := openAlone(t, &faultyStore{}, nil)
+	for range 3 {
+		if r := <-submitTo(t, n, "fine"); r.Code != fsm.OK {
+			t.Fatal(r)
+		}
+	}
+	last, err := n.guard.LastIndex()
+	if err != nil || n.positions.index.Load() != last {
+		t.Fatalf("applied %d, last entry %d, %v", n.positions.index.Load(), last, err)
+	}
+	if err := n.guard.DeleteRange(1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.guard.DeleteRange(last, last); err == nil {
+		t.Fatal("an applied entry was deleted")
+	}
+	wantFailure(t, n, "were applied here")
+}
+
 func TestStalledStoreFailsTheNode(t *testing.T) {
 	g := newGuardStore(stores{logs: &faultyStore{hang: make(chan struct{})}}, 10*time.Millisecond, nil, newMetrics(nil))
 	failed := make(chan error, 1)

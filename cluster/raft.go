@@ -102,6 +102,7 @@ func (n *Node) startRaft(layer *streamLayer) error {
 	}
 	n.stores = st
 	n.guard = newGuardStore(st, n.opts.StallLimit, n.fail, n.metrics)
+	n.guard.applied = n.positions.index.Load
 	if n.opts.LogStore != LogStoreMemory {
 		n.guard.begun = n.folder.setHasLog
 	}
