@@ -173,6 +173,19 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 	return err
 }
 
+// Slow tells whether the next Read may wait for the disk: it goes on in history, or looks for its place there. A Read that is
+// not slow reads memory only, but for one that the tip passes in the moment in between.
+func (r *Reader) Slow() bool {
+	switch first, _ := r.stream.tip.Bounds(); {
+	case r.behind:
+		return true
+	case r.past != nil:
+		return !r.tipIsNear()
+	default:
+		return r.position+1 < first && r.historyHas(r.position+1)
+	}
+}
+
 // Rest lets go of decoded history, at the price of reading it again: for a reader whose client takes nothing more for a while.
 func (r *Reader) Rest() {
 	if r.past != nil {

@@ -124,7 +124,7 @@ func (r *read) file(f *file, upTo uint64) error {
 			return err
 		}
 	}
-	used := 0
+	used := int(c.merge.stats.cost(&before)) // a file without a match costs its entering
 	var err error
 	for err == nil && !r.full && used < r.scan && c.merge.low() <= upTo {
 		var records []byte

@@ -314,3 +314,32 @@ func TestSpillIsBounded(t *testing.T) {
 		t.Error("the spill file stays:", names)
 	}
 }
+
+// TestScanCountsFilesWithoutAMatch: a read that finds nothing ends after as many files as its limit says, and tells how far it is.
+func TestScanCountsFilesWithoutAMatch(t *testing.T) {
+	s := newStream()
+	st := mustOpen(t, vfs.NewMem(), s, Options{})
+	defer st.Close()
+	const files = 10
+	for range files {
+		s.add(t, "a/b/c", nil)
+		s.add(t, "x/y/z", nil)
+		mustSeal(t, st, s, s.cut())
+	}
+	for _, filter := range []string{"x/y/never", "never/**", "x/y/never/**"} {
+		for _, each := range []int{1, 3} {
+			c := st.NewCursor(topic.NewMatcher(s.table, mustFilters(t, filter)), 1)
+			var v View
+			for last := uint64(0); last < s.last(); {
+				if err := c.Read(&v, Limit{Scan: each * fileCost}); err != nil {
+					t.Fatal(err)
+				}
+				last = min(last+uint64(2*each), s.last())
+				if v.Count != 0 || v.Scanned != last || c.Position() != last {
+					t.Fatalf("%s: %d messages, scanned %d, at %d, want %d", filter, v.Count, v.Scanned, c.Position(), last)
+				}
+			}
+			c.Close()
+		}
+	}
+}

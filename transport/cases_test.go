@@ -90,10 +90,10 @@ func randomFilters(r *rand.Rand) []string {
 // TestOverlappingFiltersAreExact: random overlapping topics and subtrees against brute force, over several turns of the
 // ring, with subscriptions that begin at different times and places.
 func TestOverlappingFiltersAreExact(t *testing.T) {
-	for seed := range uint64(2) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 0))
-			f := start(t, smallRing, func(s *setup) { s.options.Quantum = 64 << 10; s.options.Progress = 5 * time.Millisecond })
+	for name, ring := range map[string]func(*setup){"tip": smallRing, "history": overHistory} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(len(name)), 0))
+			f := start(t, ring, func(s *setup) { s.options.Quantum = 64 << 10; s.options.Progress = 5 * time.Millisecond })
 			p := f.connect()
 			var m model
 			var open []*openFeed
@@ -113,6 +113,7 @@ func TestOverlappingFiltersAreExact(t *testing.T) {
 			if first, _ := f.broker.Stream().Tip().Bounds(); first < 1000 {
 				t.Errorf("the ring has not turned over: oldest is %d", first)
 			}
+			f.wantHistory()
 		})
 	}
 }
@@ -157,7 +158,7 @@ func (p *peer) openRandom(t *testing.T, r *rand.Rand, id uint32, f *fixture) *op
 	t.Helper()
 	o := &openFeed{filters: randomFilters(r), feed: &feed{id: id}}
 	s := wire.Subscribe{Filters: o.filters, Start: []wire.StartKind{wire.StartFirst, wire.StartNow, wire.StartSeq}[r.IntN(3)]}
-	first, last := f.broker.Stream().Tip().Bounds()
+	first, last := f.broker.Stream().Bounds()
 	switch s.Start {
 	case wire.StartFirst:
 		o.after = first - 1
@@ -200,9 +201,11 @@ func (w *writer) end() {
 
 // TestCaughtUpIsExact: thousands of topics, read to caught-up while the writer goes on. All that was there at the opening
 // came before.
-func TestCaughtUpIsExact(t *testing.T) {
+func TestCaughtUpIsExact(t *testing.T) { inTipAndHistory(t, caughtUpIsExact) }
+
+func caughtUpIsExact(t *testing.T, place func(*setup)) {
 	const topics = 30_000
-	f := start(t)
+	f := start(t, place)
 	var m model
 	for i := 0; i < topics; i += 500 {
 		list := make([]message, 500)
@@ -232,6 +235,7 @@ func TestCaughtUpIsExact(t *testing.T) {
 		}
 	}
 	w.end()
+	f.wantHistory()
 }
 
 // TestProgressOfWhatNeverMatches: the resume point of an idle subscription follows the head, to the very last message.
@@ -282,12 +286,18 @@ func TestProgressAfterMatches(t *testing.T) {
 
 // TestResumeAtEveryMark: stop at each mark, resume after it, under writes. Nothing is missing, nothing comes twice, and the
 // chain of previous seqs goes through.
-func TestResumeAtEveryMark(t *testing.T) {
-	f := start(t, func(s *setup) { s.options.Progress = time.Millisecond; s.options.Quantum = 512 })
+func TestResumeAtEveryMark(t *testing.T) { inTipAndHistory(t, resumeAtEveryMark) }
+
+func resumeAtEveryMark(t *testing.T, place func(*setup)) {
+	f := start(t, place, func(s *setup) { s.options.Progress = time.Millisecond; s.options.Quantum = 512 })
 	var m model
 	var read atomic.Uint64
+	ahead, quiet := uint64(10_000), 10 // no more ahead: the ring must not pass a reader that is slow to come back
+	if f.broker.Stream().HistoryStatus() != nil {
+		ahead, quiet = 60_000, 0 // the ring has long passed it; stretches without a match: TestProgressThroughHistory
+	}
 	w := f.write(&m, func(i int) []message {
-		for f.head() > read.Load()+10_000 { // the ring must not pass a reader that is slow to come back
+		for f.head() > read.Load()+ahead {
 			time.Sleep(time.Millisecond)
 		}
 		list := []message{{"noise", "x"}, {"noise", "y"}}
@@ -296,10 +306,11 @@ func TestResumeAtEveryMark(t *testing.T) {
 		}
 		return list
 	})
+	eventually(t, "the stream to be long", func() bool { return f.head() > ahead-ahead/4 })
 	filters := []string{"rare/**"}
 	var got []delivered
 	mark, prev, byProgress := uint64(0), uint64(0), 0
-	for session := uint32(1); session <= 100 || byProgress < 10 || len(got) < 100; session++ {
+	for session := uint32(1); session <= 100 || byProgress < quiet || len(got) < 100; session++ {
 		p := f.connect()
 		p.subscribe(session, wire.Subscribe{Filters: filters, Start: wire.StartSeq, Value: mark + 1, Prev: prev})
 		p.expectSubscribed(session)
@@ -314,6 +325,7 @@ func TestResumeAtEveryMark(t *testing.T) {
 	read.Store(math.MaxUint64 / 2)
 	w.end()
 	equal(t, got, m.matches(t, filters, 0, mark))
+	f.wantHistory()
 }
 
 // TestBurstOnTinyCredit: a client that grants little at a time gets everything, and the chain holds.

@@ -17,7 +17,7 @@ import (
 // conn is one connection. Two goroutines run it: serve reads frames and acts on them, pump writes everything. Short-lived
 // helpers wait for the log on behalf of a request, for a MinSeq or to open a producer, or answer a query.
 //
-// Lock order: none. subs.mu, ready.mu and replies.mu are leaves and are never held together.
+// Lock order: none. subs.mu, ready.mu, lane.mu and replies.mu are leaves and are never held together.
 type conn struct {
 	server  *Server
 	opts    *Options
@@ -51,6 +51,7 @@ type conn struct {
 
 	replies replies
 	ready   readyQueue
+	lane    lane
 	wake    chan struct{} // cap 1: the pump has something to do
 	room    chan struct{} // cap 1: the reading goroutine may look again whether there is room
 
@@ -135,6 +136,7 @@ func (c *conn) finish() {
 func (c *conn) release() {
 	c.cancel()
 	c.helpers.Wait()
+	c.lane.stop()
 	c.frames.Close()
 	c.replies.close()
 	c.metrics.inflight.Sub(float64(c.inflight.Swap(0)))

@@ -15,6 +15,7 @@ import (
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/record"
+	"github.com/cantus-bus/cantus/internal/vfs"
 	"github.com/cantus-bus/cantus/tipstore"
 	"github.com/cantus-bus/cantus/transport"
 	"github.com/cantus-bus/cantus/transport/transporttest"
@@ -39,14 +40,35 @@ type fixture struct {
 type setup struct {
 	options transport.Options
 	stream  cluster.StreamOptions
+	window  uint64 // bytes of a window of history
 }
 
 // smallRing is a tip that wraps after a few MB but is large enough for every rule to hold.
 func smallRing(s *setup) { s.stream.Tip = tipstore.Options{SizeBytes: 8 << 20, ChunkBytes: 2 << 20} }
 
+// overHistory is a ring that soon turns over, in front of history. What changes FS first is kept.
+func overHistory(s *setup) {
+	s.stream.Tip = tipstore.Options{SizeBytes: 1 << 20, ChunkBytes: 256 << 10}
+	s.stream.History = &cluster.HistoryOptions{Dir: "history", FS: vfs.NewMem()}
+}
+
+// inTipAndHistory runs a test where all is in the tip, and where nearly all is in history.
+func inTipAndHistory(t *testing.T, test func(t *testing.T, place func(*setup))) {
+	t.Run("tip", func(t *testing.T) { test(t, func(*setup) {}) })
+	t.Run("history", func(t *testing.T) { test(t, overHistory) })
+}
+
+// wantHistory fails unless readers have read from history, if it is kept.
+func (f *fixture) wantHistory() {
+	f.t.Helper()
+	if st := f.broker.Stream().HistoryStatus(); st != nil && st.ReadMessages == 0 {
+		f.t.Error("nobody read from history: the test shows nothing")
+	}
+}
+
 func start(t testing.TB, changes ...func(*setup)) *fixture {
 	t.Helper()
-	s := setup{}
+	s := setup{window: 128 << 10}
 	s.stream.Tip = tipstore.Options{SizeBytes: 64 << 20, ChunkBytes: 2 << 20}
 	s.options.Linger = 5 * time.Second
 	for _, change := range changes {
@@ -57,6 +79,12 @@ func start(t testing.TB, changes ...func(*setup)) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, broker: b, registry: prometheus.NewRegistry(), index: map[string]uint32{}}
+	if s.stream.History != nil {
+		c := fsm.StreamConfig{ProducerLease: 1, WindowBytes: s.window}
+		if r, err := b.Command(t.Context(), record.KindConfig, fsm.ConfigBody(c)); err != nil || r.Code != fsm.OK {
+			t.Fatal(r.Code, err)
+		}
+	}
 	s.options.Broker, s.options.Registry = b, f.registry
 	f.server = transport.NewServer(s.options)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

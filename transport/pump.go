@@ -151,6 +151,7 @@ func (p *pump) drained() bool {
 // notice; the reading goroutine drops that.
 func (p *pump) leave() {
 	p.out.reset()
+	p.c.lane.stop()
 	p.endAll(coded(wire.CodeShutdown, "this node is shutting down: resume on another one"))
 	if p.out.start(nil) && !p.write() {
 		return

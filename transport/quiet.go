@@ -10,7 +10,8 @@ import (
 )
 
 // A subscription that sleeps because nothing matches does not move, and a small or fast ring can pass its position before
-// the next progress tick. Nothing is lost by that, and the client must not be told that it is: only what matches counts.
+// the next progress tick. Nothing is lost by that, and the client must not be told that it is: only what matches counts. Nor is
+// there any need to read history for it, where it would wait for the disk and for those that have much to read.
 //
 // A subscription is quiet when it went to sleep armed and with its position at a fence read after Arm. Whatever matches
 // after that fires the watch, and the writer fires it before it applies the next entry. So
@@ -40,20 +41,31 @@ func (s *subscription) arm() (calm uint64) {
 	return calm
 }
 
-// skip moves a quiet subscription's reader over what has left the tip without a match in it. False: err stands.
+// skip moves a quiet subscription's reader over what the stream has dropped without a match in it. False: err stands.
 func (p *pump) skip(s *subscription, calm uint64, err error) bool {
 	var gone *tipstore.GoneError
-	if !s.quiet || !p.c.quietRing || !errors.As(err, &gone) {
+	return errors.As(err, &gone) && p.skipTo(s, calm, gone.Oldest)
+}
+
+// skipHistory moves a quiet subscription's reader over what has left the tip without a match in it, so that it need not look for one
+// in history. False: there may be one.
+func (p *pump) skipHistory(s *subscription, calm uint64) bool {
+	oldest, _ := p.c.stream.Tip().Bounds()
+	return p.skipTo(s, calm, oldest) && !s.reader.Slow()
+}
+
+func (p *pump) skipTo(s *subscription, calm, oldest uint64) bool {
+	if !s.quiet || !p.c.quietRing {
 		return false
 	}
 	if calm == 0 {
 		calm = s.calm.Load() // after the tail was seen
 	}
-	next := gone.Oldest
+	next := oldest
 	if calm != 0 {
 		next = calm
 	}
-	if next < gone.Oldest {
+	if next < oldest {
 		return false
 	}
 	o := cluster.ReaderOptions{Filters: s.filters, Start: wire.StartSeq, Value: next, Wake: s.matched}

@@ -8,16 +8,20 @@ import (
 )
 
 // serve gives a subscription its turn: at most one DATA frame, and what else is due. Afterwards it is in the ready queue
-// again, or asleep with something that will wake it, or ended.
+// again, or in the lane that reads history, or asleep with something that will wake it, or ended.
 func (p *pump) serve(s *subscription) {
 	switch {
-	case !s.opened.Load() || s.ended:
+	case !s.opened.Load() || s.ended || s.fetch.underWay():
 		return
 	case s.cancelled.Load():
 		p.end(s, &wire.Error{})
 		return
 	}
 	p.clock.subscribed(p)
+	if s.fetch.view != nil {
+		p.serveFetched(s)
+		return
+	}
 	p.sayCaughtUp(s)
 	if s.credit.Load() <= 0 {
 		p.starve(s)
@@ -25,17 +29,19 @@ func (p *pump) serve(s *subscription) {
 	}
 	s.starved = false
 	calm := s.arm()
-	_, fence := p.c.stream.Tip().Bounds() // after Arm: what is published beyond it wakes the subscription
-	if !p.read(s, calm) {
+	if s.reader.Slow() && !p.skipHistory(s, calm) {
+		p.startFetch(s, calm)
 		return
 	}
-	p.sayCaughtUp(s)
-	position := s.reader.Position()
-	s.quiet = position >= fence
+	_, fence := p.c.stream.Tip().Bounds() // after Arm: what is published beyond it wakes the subscription
+	v := p.out.view()
+	if !p.send(s, v, calm, s.reader.Read(v, p.limit(s))) {
+		return
+	}
+	s.quiet = s.reader.Position() >= fence
 	if !s.quiet {
 		p.c.ready.push(s)
 	}
-	p.clock.owed = p.clock.owed || position > s.mark
 }
 
 // starve makes a subscription whose client has given no credit from one tick to another hold no decoded history.
@@ -47,10 +53,8 @@ func (p *pump) starve(s *subscription) {
 	s.starved, p.clock.owed = true, true
 }
 
-// read sends the next matches, or progress if there are none. False: the subscription has ended.
-func (p *pump) read(s *subscription, calm uint64) bool {
-	v := p.out.view()
-	err := s.reader.Read(v, p.limit(s))
+// send sends what a read has found, or progress if that is nothing. False: the subscription has ended.
+func (p *pump) send(s *subscription, v *tipstore.View, calm uint64, err error) bool {
 	for err != nil && p.skip(s, calm, err) {
 		err = s.reader.Read(v, p.limit(s))
 	}
@@ -62,9 +66,11 @@ func (p *pump) read(s *subscription, calm uint64) bool {
 	if v.Count == 0 {
 		p.out.giveBack(v)
 		p.sayProgress(s)
-		return true
+	} else {
+		p.sayData(s, v)
 	}
-	p.sayData(s, v)
+	p.sayCaughtUp(s)
+	p.clock.owed = p.clock.owed || s.reader.Position() > s.mark
 	return true
 }
 
@@ -143,6 +149,7 @@ func (p *pump) sayProgress(s *subscription) {
 func (p *pump) end(s *subscription, e *wire.Error) {
 	s.ended = true
 	p.c.forget(s)
+	s.fetch.drop()
 	p.out.close(s.reader)
 	p.out.own = wire.AppendError(p.out.own, wire.TEnded, s.id, e)
 	p.c.metrics.frameOut[wire.TEnded].Inc()

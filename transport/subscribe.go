@@ -194,13 +194,14 @@ func (c *conn) ended(id uint32, e *wire.Error) {
 	c.reply(wire.TEnded, func(dst []byte) []byte { return wire.AppendError(dst, wire.TEnded, id, e) })
 }
 
-// closeSubscriptions frees the readers when both goroutines are done.
+// closeSubscriptions frees the readers when all goroutines are done.
 func (c *conn) closeSubscriptions() {
 	c.subs.Lock()
 	defer c.subs.Unlock()
 	for _, s := range c.subs.byID {
 		s.stopWait()
 		if s.opened.Load() {
+			s.fetch.drop()
 			s.reader.Close()
 			c.metrics.subs.Dec()
 		}

@@ -42,6 +42,7 @@ type subscription struct {
 	quiet    bool // see calm
 	starved  bool // had no credit when last served
 	ended    bool // ENDED was sent; the reader is closed or about to be
+	fetch    fetch
 }
 
 // wake puts the subscription into its connection's ready queue. The stream's writer calls it: it must not block.

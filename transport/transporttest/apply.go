@@ -47,8 +47,8 @@ func (b *Broker) take() []item {
 
 // applySome applies the first items as one entry and returns how many they were.
 func (b *Broker) applySome(items []item) int {
-	if items[0].open != nil {
-		b.applyOpen(items[0].open)
+	if items[0].command != nil {
+		b.applyCommand(items[0].command)
 		return 1
 	}
 	b.entry.Reset()
@@ -83,9 +83,8 @@ func (b *Broker) add(s *cluster.Submission) {
 	}
 }
 
-func (b *Broker) applyOpen(o *openRequest) {
-	h := record.EntryHeader{Kind: record.KindOpenProducer, Time: b.now()}
-	o.done <- b.apply(record.EncodeEntry(h, fsm.OpenProducerBody(o.id)))[0]
+func (b *Broker) applyCommand(c *command) {
+	c.done <- b.apply(record.EncodeEntry(record.EntryHeader{Kind: c.kind, Time: b.now()}, c.body))[0]
 }
 
 // apply panics when the stream refuses an entry that was just encoded: the test is broken.
@@ -111,7 +110,7 @@ func (b *Broker) complete(items []item, results []fsm.Result) {
 			r = results[i]
 		}
 		if it.sub == nil {
-			it.open.done <- r
+			it.command.done <- r
 			continue
 		}
 		if results == nil && it.sub.Release != nil {

@@ -22,12 +22,14 @@ const maxQueued = 64 << 20
 
 // item is one thing to apply, in order.
 type item struct {
-	sub  *cluster.Submission
-	open *openRequest // when sub is nil
+	sub     *cluster.Submission
+	command *command // when sub is nil
 }
 
-type openRequest struct {
-	id   record.ProducerID
+// command is an entry of its own.
+type command struct {
+	kind record.Kind
+	body []byte
 	done chan fsm.Result // cap 1
 }
 
@@ -180,12 +182,17 @@ func (b *Broker) enqueue(i item, bytes int) (wait bool, err error) {
 
 // OpenProducer opens a producer in order with the batches.
 func (b *Broker) OpenProducer(ctx context.Context, id record.ProducerID) (fsm.Result, error) {
-	o := &openRequest{id: id, done: make(chan fsm.Result, 1)}
-	if _, err := b.enqueue(item{open: o}, 0); err != nil {
+	return b.Command(ctx, record.KindOpenProducer, fsm.OpenProducerBody(id))
+}
+
+// Command applies an entry of any kind but publishes, in order with the batches.
+func (b *Broker) Command(ctx context.Context, k record.Kind, body []byte) (fsm.Result, error) {
+	c := &command{kind: k, body: body, done: make(chan fsm.Result, 1)}
+	if _, err := b.enqueue(item{command: c}, 0); err != nil {
 		return fsm.Result{}, err
 	}
 	select {
-	case r := <-o.done:
+	case r := <-c.done:
 		return r, nil
 	case <-ctx.Done():
 		return fsm.Result{}, ctx.Err()
