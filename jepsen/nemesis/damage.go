@@ -22,15 +22,8 @@ const mendWait = 15 * time.Second
 func damageFault(name, description string, damage func(*attack, *node.Node) (string, error)) Fault {
 	return Fault{Name: name, About: description, aims: []aim{leader, follower}, inject: func(a *attack) (*injury, error) {
 		n := a.targets[0]
-		release, ok := a.cluster().TryOperate()
-		if !ok {
+		if !a.alone() {
 			return nil, nil
-		}
-		a.releases = append(a.releases, release)
-		ctx, cancel := context.WithTimeout(a.ctx, mendWait)
-		defer cancel()
-		if a.cluster().WaitVoters(ctx) != nil {
-			return nil, nil // another fault is at work: this one needs all others to be well
 		}
 		n.Kill()
 		n.SetSick(true)
@@ -168,14 +161,7 @@ func tear(r *rand.Rand, dir, path string) (string, error) {
 
 func replaceFault() Fault {
 	return Fault{Name: "replace", About: "one node loses its disk and comes back under a new id", aims: []aim{leader, follower}, inject: func(a *attack) (*injury, error) {
-		release, ok := a.cluster().TryOperate()
-		if !ok {
-			return nil, nil
-		}
-		a.releases = append(a.releases, release)
-		ctx, cancel := context.WithTimeout(a.ctx, mendWait)
-		defer cancel()
-		if a.cluster().WaitVoters(ctx) != nil {
+		if !a.alone() {
 			return nil, nil
 		}
 		a.targets[0].Kill()

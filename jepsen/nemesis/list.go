@@ -8,13 +8,14 @@ import (
 
 // List returns all faults.
 func List() []Fault {
-	return []Fault{
+	list := []Fault{
 		killFault(), pauseFault(), stutterFault(), transferFault(), snapshotFault(),
 		cutOneFault(), cutHalvesFault(), cutRingFault(), cutOneWayFault(), bridgeFault(), flapFault(),
 		slowFault(), narrowFault(), lossyFault(),
 		powerFault(), fullFault(), writeErrorFault(), syncErrorFault(), slowSyncFault(), hangSyncFault(), clockFault(),
-		bitFlipFault(), tornFault(), replaceFault(), lostVoteFault(),
+		pausePowerFault(), bitFlipFault(), flipLiveFault(), tornFault(), snapshotDamageFault(), replaceFault(), lostVoteFault(),
 	}
+	return append(list, stepFaults()...)
 }
 
 // groups are names for several faults.
@@ -23,8 +24,9 @@ var groups = map[string][]string{
 	"process": {"kill", "pause", "stutter", "transfer"},
 	"cut":     {"cut-one", "cut-halves", "cut-ring", "cut-one-way", "cut-bridge", "flap"},
 	"links":   {"slow", "narrow", "lossy"},
-	"disk":    {"power", "full", "write-error", "sync-error", "slow-sync", "hang-sync"},
-	"damage":  {"bit-flip", "torn", "replace", "lost-vote"},
+	"disk":    {"power", "full", "write-error", "sync-error", "slow-sync", "hang-sync", "pause-power"},
+	"damage":  {"bit-flip", "flip-live", "torn", "snapshot-damage", "replace", "lost-vote"},
+	"steps":   stepNames(),
 	// quick are the faults that are over soon after they end.
 	"quick": {"kill", "pause", "stutter", "transfer", "cut-one", "cut-halves", "cut-ring", "cut-one-way", "flap", "power", "full", "slow-sync", "clock"},
 }
@@ -38,12 +40,16 @@ func Groups() map[string][]string {
 	return shown
 }
 
-// Parse reads "kill,cut,mix": names of faults and groups. Of a group, what can tells is impossible is left out; mix is the group
-// of all.
+// Parse reads "kill,power:all,cut,mix": names of faults and groups. Of a group, what can tells is impossible is left out; mix is the
+// group of all. Behind a colon stands whom a fault hits; else that is chance.
 func Parse(text string, can func(Need) bool) (mix []Fault, err error) {
 	list := List()
 	for name := range strings.SplitSeq(text, ",") {
+		name, whom, aimed := strings.Cut(name, ":")
 		group, isGroup := groups[name]
+		if (isGroup || name == "mix") && aimed {
+			return nil, fmt.Errorf("nemesis %q is a group: name the faults to say whom each hits", name)
+		}
 		if isGroup || name == "mix" {
 			for _, f := range list {
 				if can(f.Need) && (name == "mix" || slices.Contains(group, f.Name)) {
@@ -59,7 +65,14 @@ func Parse(text string, can func(Need) bool) (mix []Fault, err error) {
 		if !can(list[i].Need) {
 			return nil, fmt.Errorf("nemesis %q needs %v", name, list[i].Need)
 		}
-		mix = append(mix, list[i])
+		f := list[i]
+		if aimed {
+			if !slices.Contains(f.aims, aim(whom)) {
+				return nil, fmt.Errorf("nemesis %q does not hit %q: it hits %v", name, whom, f.aims)
+			}
+			f.aims = []aim{aim(whom)}
+		}
+		mix = append(mix, f)
 	}
 	return mix, nil
 }

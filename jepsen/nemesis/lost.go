@@ -27,14 +27,7 @@ func lostVoteFault() Fault {
 				return nil, nil
 			}
 			a.targets = append([]*node.Node{lead}, rest...)
-			release, ok := a.cluster().TryOperate()
-			if !ok {
-				return nil, nil
-			}
-			a.releases = append(a.releases, release)
-			ctx, cancel := context.WithTimeout(a.ctx, mendWait)
-			defer cancel()
-			if a.cluster().WaitVoters(ctx) != nil {
+			if !a.alone() {
 				return nil, nil
 			}
 			behind, others := rest[:len(rest)/2], rest[len(rest)/2:]

@@ -183,9 +183,15 @@ func (n *Nemesis) count(name string) {
 	n.counts[name]++
 }
 
-func (n *Nemesis) fail(format string, args ...any) {
+// note tells the history something, and returns it.
+func (n *Nemesis) note(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	n.o.Record.Write(&history.Note{At: n.o.Record.Now(), Text: text})
+	return text
+}
+
+func (n *Nemesis) fail(format string, args ...any) {
+	text := n.note(format, args...)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.failed = append(n.failed, text)

@@ -76,20 +76,13 @@ func transferFault() Fault {
 func snapshotFault() Fault {
 	return Fault{Name: "snapshot", About: "snapshots under load, with a kill at a random moment of one", aims: []aim{leader, follower}, inject: func(a *attack) (*injury, error) {
 		each(a.targets, (*node.Node).Kill) // it misses what is cut from the logs meanwhile
-		for range 1 + a.r.IntN(3) {
-			sleep(a.ctx, about(a.r, 700*time.Millisecond))
-			for _, n := range a.cluster().Voters() {
-				ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
-				_ = n.Post(ctx, "/v1/snapshot", struct{}{}, nil) // the dead one does not answer
-				cancel()
-			}
-		}
+		a.leaveBehind()
 		return &injury{targets: a.targets, hold: time.Millisecond, heal: func(ctx context.Context) error {
 			if err := revive(ctx, a.targets); err != nil {
 				return err
 			}
 			for _, n := range a.targets {
-				_ = n.Post(ctx, "/v1/snapshot", struct{}{}, nil) // it may be cut short by what follows
+				ask(ctx, n, "/v1/snapshot") // it may be cut short by what follows
 				time.Sleep(time.Duration(a.r.Int64N(int64(300 * time.Millisecond))))
 				n.Kill()
 			}

@@ -23,7 +23,11 @@ type Status struct {
 	Term       uint64 `json:"term"`
 	FirstSeq   uint64 `json:"first_seq"`
 	AppliedSeq uint64 `json:"applied_seq"`
-	Nodes      []struct {
+	History    *struct {
+		LastScrub int64    `json:"last_scrub"` // end, in Unix nanoseconds
+		Damaged   []string `json:"damaged"`
+	} `json:"history"`
+	Nodes []struct {
 		ID    string `json:"id"`
 		Name  string `json:"name"`
 		Role  string `json:"role"`

@@ -122,6 +122,9 @@ func (r *runner) env() map[string]string {
 		"CANTUS_RAFT_HEARTBEAT_TIMEOUT": timeout, "CANTUS_RAFT_ELECTION_TIMEOUT": timeout, "CANTUS_RAFT_LEASE_TIMEOUT": timeout,
 		"CANTUS_CLUSTER_STABILIZATION": "1s", "CANTUS_LOG_MIN_FREE": "16MiB", "CANTUS_TIP_SIZE": "64MiB", "CANTUS_TIP_CHUNK": "4MiB",
 		"CANTUS_RAFT_STALL_LIMIT": "10s",
+		// Small enough that windows, plans, snapshots, cuts of the log, catching up by files and scrubs come many times in a run.
+		"CANTUS_HISTORY_WINDOW_BYTES": "1MiB", "CANTUS_HISTORY_WINDOW_AGE": "3s", "CANTUS_HISTORY_SCRUB_INTERVAL": "2s",
+		"CANTUS_LOG_SNAPSHOT_BYTES": "512KiB", "CANTUS_LOG_KEEP_BYTES": "256KiB",
 	}
 	maps.Copy(env, r.load.Env)
 	return env

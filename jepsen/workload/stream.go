@@ -12,7 +12,7 @@ func streamWorkload() Workload {
 		Name:  "stream",
 		About: "publishers with pipelining and retries; readers of all and of random subtrees, on every node, from first, middle and live",
 		Env: map[string]string{
-			"CANTUS_HISTORY_WINDOW_BYTES": "2MiB", "CANTUS_TIP_SIZE": "16MiB",
+			"CANTUS_TIP_SIZE": "16MiB",
 		},
 		Start: func(_ context.Context, w *World) error {
 			topics := w.use(tree(w.source("topics"), "stream", 150))
