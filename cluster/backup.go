@@ -94,6 +94,7 @@ type BackupInfo struct {
 	Manifest BackupFile          `json:"manifest"`
 	State    BackupFile          `json:"state"`
 	History  []BackupHistoryFile `json:"history"`
+	Check    string              `json:"check"` // SHA-256 of BACKUP.json with this empty
 
 	doc []byte // BACKUP.json as it was read
 }
@@ -260,9 +261,15 @@ func (b *backup) finish(info *BackupInfo) error {
 	return writeWhole(b.fs, filepath.Join(b.o.Dir, backupDoc), doc)
 }
 
-// encode is BACKUP.json. The manifest and the rows of history decide every byte of it.
+// encode is BACKUP.json. The manifest and the rows of history decide every byte of it, and Check those of the rows.
 func (i *BackupInfo) encode() ([]byte, error) {
+	i.Check = ""
 	doc, err := json.MarshalIndent(i, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	i.Check = hexSum(sha256.Sum256(doc))
+	doc, err = json.MarshalIndent(i, "", "  ")
 	return append(doc, '\n'), err
 }
 

@@ -301,6 +301,27 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 }
 
+// TestCheckReadsAllOfTheDocument: whichever byte of BACKUP.json is wrong.
+func TestCheckReadsAllOfTheDocument(t *testing.T) {
+	f, dir := backupFeeder(t), t.TempDir()
+	mustBackUp(t, &streamSource{t: t, f: f}, dir)
+	path := filepath.Join(dir, backupDoc)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		bad := bytes.Clone(whole)
+		bad[i] ^= 1 << (i % 7)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := CheckBackup(t.Context(), dir, nil); !errors.Is(err, ErrBackup) {
+			t.Fatalf("byte %d changed from %q to %q: %v", i, whole[i], bad[i], err)
+		}
+	}
+}
+
 func TestBackupOfAnotherClusterIsRefused(t *testing.T) {
 	f, dir := backupFeeder(t), t.TempDir()
 	s := &streamSource{t: t, f: f}
