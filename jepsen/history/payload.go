@@ -25,8 +25,10 @@ func AppendPayload(dst []byte, id uint64, value int64, size int) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, id)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(value))
 	dst = append(dst, 0, 0, 0, 0)
-	for i := MinPayload; i < size; i++ {
-		dst = append(dst, byte(id)+byte(i))
+	noise := id + 1 // bytes that no codec makes smaller
+	for range size - MinPayload {
+		noise = noise*6364136223846793005 + 1442695040888963407 // the constants of Knuth's MMIX
+		dst = append(dst, byte(noise>>56))
 	}
 	binary.LittleEndian.PutUint32(dst[start+16:], payloadSum(dst[start:]))
 	return dst

@@ -124,7 +124,7 @@ func (r *runner) env() map[string]string {
 		"CANTUS_RAFT_STALL_LIMIT": "10s",
 		// Small enough that windows, plans, snapshots, cuts of the log, catching up by files and scrubs come many times in a run.
 		"CANTUS_HISTORY_WINDOW_BYTES": "1MiB", "CANTUS_HISTORY_WINDOW_AGE": "3s", "CANTUS_HISTORY_SCRUB_INTERVAL": "2s",
-		"CANTUS_LOG_SNAPSHOT_BYTES": "512KiB", "CANTUS_LOG_KEEP_BYTES": "256KiB",
+		"CANTUS_LOG_SNAPSHOT_BYTES": "512KiB", "CANTUS_LOG_KEEP_BYTES": "64KiB",
 	}
 	maps.Copy(env, r.load.Env)
 	return env
