@@ -21,15 +21,17 @@ type Options struct {
 	Time     time.Duration `json:"time_ns"` // of faults
 	Seed     uint64        `json:"seed"`
 	Nodes    int           `json:"nodes"`
-	Rate     int           `json:"rate"`    // messages a second
-	Beside   int           `json:"beside"`  // faults in force at once
-	Binary   string        `json:"binary"`  // "": built from the module in the working folder
-	Tags     string        `json:"tags"`    // of the build, beside "faults"
-	Hooks    bool          `json:"hooks"`   // the binary has the tag faults
-	Network  string        `json:"network"` // "", "netns", "proxy"
-	Disks    string        `json:"disks"`   // "", "image", "folder"
-	Dir      string        `json:"dir"`     // the run's folder; "": a new one in the temporary folder
-	Keep     bool          `json:"keep"`    // the folder stays even if nothing was found
+	Rate     int           `json:"rate"`     // messages a second
+	Beside   int           `json:"beside"`   // faults in force at once
+	Hold     time.Duration `json:"hold_ns"`  // how long faults last, on average; 0: holdFault
+	Stuck    time.Duration `json:"stuck_ns"` // how long a reader may stand still; 0: the check's default
+	Binary   string        `json:"binary"`   // "": built from the module in the working folder
+	Tags     string        `json:"tags"`     // of the build, beside "faults"
+	Hooks    bool          `json:"hooks"`    // the binary has the tag faults
+	Network  string        `json:"network"`  // "", "netns", "proxy"
+	Disks    string        `json:"disks"`    // "", "image", "folder"
+	Dir      string        `json:"dir"`      // the run's folder; "": a new one in the temporary folder
+	Keep     bool          `json:"keep"`     // the folder stays even if nothing was found
 	// Log gets a line now and then. nil: nothing is said.
 	Log func(format string, args ...any) `json:"-"`
 }
@@ -63,6 +65,9 @@ func (o Options) plan() (p plan, err error) {
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
+	}
+	if o.Hold == 0 {
+		o.Hold = holdFault
 	}
 	p.Options = o
 	if p.load, err = workload.Find(o.Workload); err != nil {

@@ -24,6 +24,8 @@ type Result struct {
 	Counts   workload.Counts `json:"counts"`
 	Injected map[string]int  `json:"injected"` // faults by name and aim
 	Exits    int             `json:"exits"`    // of processes by themselves
+	// Elections is by how much the term has grown while there were faults.
+	Elections int `json:"elections"`
 	// Found is what is wrong beside what the checks found in the history.
 	Found  []string      `json:"found,omitempty"`
 	Noted  []string      `json:"noted,omitempty"`

@@ -105,6 +105,7 @@ func (r *runner) create(version string) (err error) {
 		Seed: r.Seed, Workload: r.load.Name, Nemeses: nemesis.Names(r.mix), Version: version,
 		Options: map[string]string{"network": r.Network, "disks": fmt.Sprint(r.images), "rate": fmt.Sprint(r.Rate), "tags": r.Tags},
 	}
+	h.Bounds.Stuck = r.Stuck
 	for i := range r.Nodes {
 		h.Nodes = append(h.Nodes, fmt.Sprintf("n%d", i+1))
 	}
@@ -141,13 +142,14 @@ func (r *runner) run(ctx context.Context) error {
 	if _, err := r.cluster.WaitLeader(starting); err != nil {
 		return err
 	}
+	r.result.Elections = -r.term(ctx)
 	r.world = workload.NewWorld(ctx, r.cluster, r.record, r.Seed, r.Rate)
 	if err := r.load.Start(ctx, r.world); err != nil {
 		return err
 	}
 	r.nemesis = nemesis.New(nemesis.Options{
 		Cluster: r.cluster, Record: r.record, Seed: r.Seed + crc32sum(r.load.Name), Mix: r.mix, Beside: r.Beside,
-		Hold: holdFault, Rest: restFault, ElectionTimeout: ElectionTimeout,
+		Hold: r.Hold, Rest: restFault, ElectionTimeout: ElectionTimeout,
 	})
 	r.phase(history.PhaseFaults)
 	r.hurt(ctx)
@@ -206,6 +208,7 @@ func (r *runner) collect() {
 	}
 	ctx := context.Background()
 	r.result.Counts = r.world.Counts()
+	r.result.Elections += r.term(ctx)
 	for _, missed := range r.final() {
 		r.result.found("final read: %s", missed)
 	}
@@ -228,6 +231,16 @@ func (r *runner) collect() {
 			r.result.note("%s ended by itself: %s", n.Name, exit)
 		}
 	}
+}
+
+// term is the highest that a node tells of: one more with each election.
+func (r *runner) term(ctx context.Context) (term int) {
+	for _, n := range r.cluster.Voters() {
+		if s, err := n.Status(ctx); err == nil {
+			term = max(term, int(s.Term))
+		}
+	}
+	return term
 }
 
 // patience is how long to wait for something.

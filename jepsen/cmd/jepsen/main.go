@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cantus-bus/cantus/jepsen/nemesis"
 	"github.com/cantus-bus/cantus/jepsen/run"
@@ -47,7 +48,7 @@ func root(out, notes io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	asJSON := cmd.PersistentFlags().Bool("json", false, "print JSON for programs")
-	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), sumCmd(out))
+	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), casesCmd(out, notes, asJSON), sumCmd(out))
 	return cmd
 }
 
@@ -75,6 +76,14 @@ func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 	f.IntVar(&o.Nodes, "nodes", 3, "members of the cluster")
 	f.IntVar(&o.Rate, "rate", 1000, "messages a second that publishers aim at")
 	f.IntVar(&o.Beside, "beside", 1, "faults in force at once, at most")
+	f.DurationVar(&o.Hold, "hold", 0, "how long faults last, on average; default: 2s")
+	f.DurationVar(&o.Stuck, "stuck", 0, "how long a reader may stand still when nothing is in its way; default: 20s")
+	addPlace(f, &o)
+	return cmd
+}
+
+// addPlace adds the flags that say what is run, and where.
+func addPlace(f *pflag.FlagSet, o *run.Options) {
 	f.StringVar(&o.Binary, "binary", "", "the broker; default: built from this module with the tag faults")
 	f.BoolVar(&o.Hooks, "hooks", false, "the binary given was built with the tag faults")
 	f.StringVar(&o.Tags, "tags", "", "more build tags, such as those of planted bugs")
@@ -82,7 +91,6 @@ func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 	f.StringVar(&o.Disks, "disks", "", "image or folder; default: image where it is possible")
 	f.StringVar(&o.Dir, "dir", "", "folder for the run; default: a temporary one, which stays if something is broken")
 	f.BoolVar(&o.Keep, "keep", false, "keep the folder in any case")
-	return cmd
 }
 
 // many does a number of runs of each workload.
@@ -94,17 +102,11 @@ func many(ctx context.Context, out io.Writer, o run.Options, runs int, asJSON bo
 			names = append(names, w.Name)
 		}
 	}
-	if o.Binary == "" {
-		dir, err := os.MkdirTemp("", "jepsen-build-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		if o.Binary, err = run.Build(dir, o.Tags); err != nil {
-			return err
-		}
-		o.Hooks = true
+	cleanup, err := build(&o)
+	if err != nil {
+		return err
 	}
+	defer cleanup()
 	var broken error
 	base := o.Dir
 	for range runs {
@@ -159,6 +161,10 @@ func listCmd(out io.Writer) *cobra.Command {
 			groups := nemesis.Groups()
 			for _, name := range slices.Sorted(maps.Keys(groups)) {
 				fmt.Fprintf(&b, "  %-16s %s\n", name, strings.Join(groups[name], ", "))
+			}
+			b.WriteString("\ncases\n")
+			for _, c := range run.Cases() {
+				fmt.Fprintf(&b, "  %-20s %s\n  %20s elsewhere: %s\n", c.Name, c, "", c.Elsewhere)
 			}
 			_, err := io.WriteString(out, b.String())
 			return err
