@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -43,19 +42,6 @@ func (h *chronicle) wantCaughtUp(m *clustertest.Member) {
 	h.check(m, 10)
 }
 
-// wantEqualStates compares the nodes' states and files.
-func (h *chronicle) wantEqualStates() {
-	h.t.Helper()
-	h.wantEqualFiles()
-	leader := h.c.Leader()
-	want := h.digest(leader)
-	for _, m := range h.c.Running() {
-		if got := h.digest(m); !maps.Equal(got, want) {
-			h.t.Errorf("node %d has the state\n%v\nnode %d\n%v", m.Index, got, leader.Index, want)
-		}
-	}
-}
-
 // TestLaggingNodeCatchesUpByFiles: a node that the log does not reach any more fetches history and state, and is one like the others.
 func TestLaggingNodeCatchesUpByFiles(t *testing.T) {
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: withSnapshots})
@@ -74,7 +60,7 @@ func TestLaggingNodeCatchesUpByFiles(t *testing.T) {
 		c.Restart(m)
 		h.wantCaughtUp(m)
 		h.publish(20)
-		h.wantEqualStates()
+		h.wantEqualFiles()
 	}
 }
 
@@ -93,7 +79,7 @@ func TestEmptyNodesCatchUpByFiles(t *testing.T) {
 	h.wantCaughtUp(lost)
 	h.wantCaughtUp(c.Add())
 	h.publish(20)
-	h.wantEqualStates()
+	h.wantEqualFiles()
 }
 
 // TestCatchUpGoesOnAfterCrashes: a node that is crashed at a random step of each attempt ends like the others, and fetches no file
@@ -152,8 +138,48 @@ func TestCatchUpGoesOnAfterCrashes(t *testing.T) {
 		}
 		h.wantCaughtUp(m)
 	}
-	h.wantEqualStates()
+	h.wantEqualFiles()
 	if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "*.part")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestCatchUpWhileEverythingMoves: nodes come back, some with empty disks, while the others take snapshots at every turn, cut their logs,
+// rewrite history and drop its beginning under those who fetch it.
+func TestCatchUpWhileEverythingMoves(t *testing.T) {
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
+		withHistory(i, o)
+		o.SnapshotBytes, o.LogKeepBytes = 16<<10, 1
+		o.History.RetainCount = 1500
+	}})
+	h := newChronicle(t, c, 14)
+	h.publish(100)
+	reopened := 0
+	for round := range 2 {
+		m := c.Members[round]
+		c.Eventually("a node to be dispensable", func() bool { return c.Leader().Status(testContext(t)).FailureTolerance > 0 })
+		c.Crash(m)
+		h.publish(80)
+		if round == 1 {
+			if err := os.RemoveAll(m.Dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Restart(m)
+		c.Eventually(fmt.Sprintf("node %d to catch up", m.Index), func() bool {
+			h.publish(2)
+			return m.Stream().Machine().LastSeq()+200 >= uint64(len(h.all)) && m.Ready() == nil
+		})
+		reopened += m.Reopened
+	}
+	if reopened == 0 {
+		t.Error("the log brought it all: the test shows nothing")
+	}
+	h.wantEqualFiles()
+	for _, m := range c.Running() {
+		first, last := m.Stream().Bounds()
+		if last != uint64(len(h.all)) || first == 1 || !h.readSome(m, first) {
+			t.Errorf("node %d has seqs %d to %d of %d", m.Index, first, last, len(h.all))
+		}
 	}
 }

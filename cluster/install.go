@@ -79,11 +79,12 @@ func (g *guardTransport) answerInstall(req *raft.InstallSnapshotRequest, r io.Re
 	return (*install)(req, blob)
 }
 
-// AppendEntries implements raft.Transport. A node that takes entries behind a snapshot needs no more hold of the log.
+// AppendEntries implements raft.Transport. The log is held for a node that has fetched a snapshot until it has all of the rest: if it
+// were cut meanwhile, the node would have to fetch another one, again and again.
 func (g *guardTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	err := g.namedTransport.AppendEntries(id, target, req, resp)
 	if err == nil && resp.Success && req.PrevLogEntry > 0 {
-		g.holds.reached(string(id), req.PrevLogEntry)
+		g.holds.reached(string(id), req.PrevLogEntry+uint64(len(req.Entries)), req.LeaderCommitIndex)
 	}
 	return err
 }

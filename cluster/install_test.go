@@ -41,7 +41,7 @@ func TestLateSnapshotChangesNothing(t *testing.T) {
 		h.check(m, 5)
 	}
 	h.publish(10)
-	h.wantEqualStates()
+	h.wantEqualFiles()
 }
 
 // TestLongerTailThatWasNeverCommitted: the log of a node that comes back is longer than all others', with entries that were never
@@ -70,5 +70,5 @@ func TestLongerTailThatWasNeverCommitted(t *testing.T) {
 	c.Restart(m)
 	h.wantCaughtUp(m)
 	h.publish(20)
-	h.wantEqualStates()
+	h.wantEqualFiles()
 }

@@ -111,19 +111,25 @@ func newLogHolds() *logHolds {
 	return h
 }
 
-// hold keeps the entries after index for holdLapse. A node has one hold: its last.
+// hold keeps the entries after index for holdLapse, and the one at index too: raft asks for its term to go on behind it. A node has
+// one hold: its last.
 func (h *logHolds) hold(id string, index uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.holds[id] = logHold{index, h.now()}
 }
 
-// reached ends the hold of a node that has the entry at index and so gets what comes after it.
-func (h *logHolds) reached(id string, index uint64) {
+// reached moves the hold of a node that has all entries up to index: what comes after is kept for it still. At end, the newest that is
+// committed, it needs no hold any more. A node without one gets none.
+func (h *logHolds) reached(id string, index, end uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l, ok := h.mu.holds[id]; ok && index >= l.index {
+	switch l, ok := h.mu.holds[id]; {
+	case !ok || index < l.index:
+	case index >= end:
 		delete(h.mu.holds, id)
+	default:
+		h.mu.holds[id] = logHold{index, h.now()}
 	}
 }
 

@@ -160,5 +160,5 @@ func (n *Node) trimLimit() uint64 {
 		_, ok := n.server(id)
 		return ok
 	})
-	return min(list[snapshotsKept-1].m.index, keep-1, n.holds.lowest())
+	return min(list[snapshotsKept-1].m.index, keep-1, n.holds.lowest()-1)
 }

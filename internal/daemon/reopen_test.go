@@ -13,7 +13,7 @@ import (
 	"github.com/cantus-bus/cantus/client"
 )
 
-// threeDaemons are three voters with history in small windows, and with these lines on top. The test's cleanup shuts down those in nodes.
+// threeDaemons are three voters with history in small windows, and with these lines on top. The cleanup shuts down those in nodes, also what the test puts there.
 func threeDaemons(t *testing.T, set ...string) (nodes []*Daemon, restart func(i int) *Daemon) {
 	t.Helper()
 	var join []string
