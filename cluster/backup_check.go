@@ -144,7 +144,7 @@ func (b *wholeBackup) check(ctx context.Context, what string, f BackupFile) erro
 	h := sha256.New()
 	err := b.copyFile(ctx, f, h)
 	if err == nil && hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
-		err = errWrongSum
+		err = fmt.Errorf("%w: remove it, and the same backup again fetches it from a node", errWrongSum)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s (%s): %w", ErrBackup, what, b.path(f), err)
