@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/cantus-bus/cantus/internal/bugs"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 	// follower that catches up stores without missing heartbeats (they wait behind it in the main loop).
 	maxAppendEntries = 64
 	// rpcsInFlight 1 switches pipelining off: with the default of 2 one failed append can stop a follower for ever.
-	rpcsInFlight = 1
+	rpcsInFlight = 1 + bugs.Pipeline
 	rpcTimeout   = 10 * time.Second
 	connPool     = 3
 
@@ -38,7 +40,7 @@ func raftConfig(o Options, id string, notify chan<- bool) *raft.Config {
 	c.SnapshotThreshold, c.TrailingLogs = math.MaxUint64, math.MaxUint64
 	c.SnapshotInterval = 24 * time.Hour
 	c.NoLegacyTelemetry = true
-	c.RestoreCommittedLogs = false
+	c.RestoreCommittedLogs = bugs.ReplayCommitted
 	c.NoSnapshotRestoreOnStart = false
 	c.NotifyCh = notify
 	c.Logger = o.Logger.Named("raft")

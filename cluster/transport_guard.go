@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/cantus-bus/cantus/internal/bugs"
 )
 
 // rpcQueue is how many RPCs wait between transport and raft.
@@ -78,7 +80,11 @@ func (g *guardTransport) filter() {
 func (g *guardTransport) Consumer() <-chan raft.RPC { return g.rpcs }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
-func (g *guardTransport) SetHeartbeatHandler(func(raft.RPC)) {}
+func (g *guardTransport) SetHeartbeatHandler(f func(raft.RPC)) {
+	if bugs.FastHeartbeat {
+		g.namedTransport.SetHeartbeatHandler(f)
+	}
+}
 
 // RequestPreVote implements raft.WithPreVote.
 func (g *guardTransport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
