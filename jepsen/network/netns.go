@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,11 +20,13 @@ const nsPrefix = "jepsen-"
 // Namespaces is a network of Linux network namespaces.
 //
 //	namespace n0          namespace n1         root namespace
-//	eth0 10.x.y.1         eth0 10.x.y.2        bridge 10.x.y.254, where the harness dials from
+//	eth0 198.18.x.1       eth0 198.18.x.2      bridge 198.18.x.254, where the harness dials from
 //	   └── veth ──────────────┴── veth ────────────┘
+//
+// The addresses are of 198.18.0.0/15, which RFC 2544 sets aside for tests: no real network has them.
 type Namespaces struct {
 	tag    string // unique on this machine: pid and three random characters
-	subnet string // "10.x.y."
+	subnet string // "198.18.x."
 	bridge string
 
 	mu   sync.Mutex
@@ -48,12 +49,12 @@ func NewNamespaces() (*Namespaces, error) {
 		tag: fmt.Sprintf("%d-%s", os.Getpid(), suffix), bridge: "jb" + strconv.FormatInt(int64(os.Getpid()), 36) + suffix,
 		made: map[int]bool{}, cuts: map[Link]bool{},
 	}
-	for n.subnet == "" || subnetTaken(n.subnet) {
-		n.subnet = fmt.Sprintf("10.%d.%d.", 128+rand.IntN(64), rand.IntN(256))
-	}
 	err := ip("link add %s type bridge", n.bridge)
 	if err == nil {
-		err = errors.Join(ip("addr add %s254/24 dev %s", n.subnet, n.bridge), ip("link set %s up", n.bridge))
+		err = n.settle()
+	}
+	if err == nil {
+		err = ip("link set %s up", n.bridge)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a network of namespaces: %w", err), n.Close())
@@ -61,9 +62,39 @@ func NewNamespaces() (*Namespaces, error) {
 	return n, nil
 }
 
-func subnetTaken(prefix string) bool {
+// subnetTries bounds the search for a subnet that is nobody's, of 512.
+const subnetTries = 100
+
+// settle gives the bridge a subnet. Another harness may choose the same at the same moment: both see that afterwards, and choose again.
+func (n *Namespaces) settle() error {
+	for range subnetTries {
+		subnet := fmt.Sprintf("198.%d.%d.", 18+rand.IntN(2), rand.IntN(256))
+		if users, err := subnetUsers(subnet); err != nil || users > 0 {
+			continue
+		}
+		if err := ip("addr add %s254/24 dev %s", subnet, n.bridge); err != nil {
+			return err
+		}
+		if users, err := subnetUsers(subnet); err == nil && users == 1 {
+			n.subnet = subnet
+			return nil
+		}
+		if err := ip("addr del %s254/24 dev %s", subnet, n.bridge); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no subnet of 198.18.0.0/15 was found free in %d tries", subnetTries)
+}
+
+// subnetUsers counts the addresses of this machine in a subnet.
+func subnetUsers(prefix string) (users int, err error) {
 	addrs, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(addrs, func(a net.Addr) bool { return strings.HasPrefix(a.String(), prefix) })
+	for _, a := range addrs {
+		if strings.HasPrefix(a.String(), prefix) {
+			users++
+		}
+	}
+	return users, err
 }
 
 // ip runs iproute2 with one line of arguments.

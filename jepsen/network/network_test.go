@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +57,16 @@ func ask(addr string) error {
 	}
 	defer c.Close()
 	return exchange(c, "hello", 500*time.Millisecond)
+}
+
+// patiently tries again and again: a busy machine may take longer than one try waits.
+func patiently(try func() error) (err error) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		if err = try(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // exchange sends a text and wants it back.
@@ -113,21 +124,22 @@ func TestNamespaces(t *testing.T) {
 		if _, err := io.ReadFull(out, make([]byte, len("ready"))); err != nil {
 			t.Fatalf("node %d does not serve: %v", i, err)
 		}
-		if err := ask(p.Listen.Raft); err != nil {
+		if err := patiently(func() error { return ask(p.Listen.Raft) }); err != nil {
 			t.Fatalf("the harness does not reach node %d: %v", i, err)
 		}
 	}
-	reach := func(from, to int) bool { return at(places[from], "ask "+places[to].Listen.Raft).Run() == nil }
+	try := func(from, to int) error { return at(places[from], "ask "+places[to].Listen.Raft).Run() }
+	reach := func(from, to int) bool { return patiently(func() error { return try(from, to) }) == nil }
 	if !reach(0, 1) || !reach(1, 2) {
 		t.Fatal("nodes do not reach each other")
 	}
 	if err := n.Cut(Link{0, 1}); err != nil {
 		t.Fatal(err)
 	}
-	if reach(0, 1) || reach(1, 0) { // an answer needs both ways
+	if try(0, 1) == nil || try(1, 0) == nil { // an answer needs both ways
 		t.Error("nodes reach each other through a cut")
 	}
-	if !reach(0, 2) || !reach(2, 1) || ask(places[1].Listen.Raft) != nil {
+	if !reach(0, 2) || !reach(2, 1) || patiently(func() error { return ask(places[1].Listen.Raft) }) != nil {
 		t.Error("the cut is wider than one link")
 	}
 	if err := errors.Join(n.Heal(), n.Heal()); err != nil || !reach(0, 1) {
@@ -260,5 +272,46 @@ func TestProxyDatagrams(t *testing.T) {
 	_ = receiver.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if n, _, err := receiver.ReadFrom(b); err != nil || string(b[:n]) != "kept" {
 		t.Errorf("%q, %v", b[:n], err)
+	}
+}
+
+// TestNamespacesBeside: networks made at the same time have names and addresses of their own, and all are gone in the end.
+func TestNamespacesBeside(t *testing.T) {
+	if !CanNamespace() {
+		t.Skip("needs root, ip and nsenter")
+	}
+	const beside = 4
+	made := make([]*Namespaces, beside)
+	var wg sync.WaitGroup
+	for i := range made {
+		wg.Go(func() {
+			n, err := NewNamespaces()
+			if err == nil {
+				_, err = n.Add(0, nil)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			made[i] = n
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, n := range made {
+		if n == nil {
+			continue
+		}
+		for _, name := range []string{n.tag, n.subnet, n.bridge} {
+			if seen[name] {
+				t.Errorf("%s is two networks'", name)
+			}
+			seen[name] = true
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := net.InterfaceByName(n.bridge); err == nil {
+			t.Errorf("the bridge %s is left", n.bridge)
+		}
 	}
 }

@@ -42,7 +42,7 @@ const ElectionTimeout = 500 * time.Millisecond
 // Times around the faults.
 const (
 	startLimit = 60 * time.Second
-	calm       = 3 * time.Second  // of work after the healing
+	calm       = 3 * time.Second  // of work after the healing; after short faults no longer than these
 	drainLimit = 60 * time.Second // for readers to read the rest
 	finalLimit = 60 * time.Second // for reading everything from first
 	verifyFor  = 45 * time.Second // until the replicas must be equal

@@ -157,7 +157,7 @@ func (r *runner) run(ctx context.Context) error {
 	if err := r.recover(ctx); err != nil {
 		return err
 	}
-	wait(ctx, calm)
+	wait(ctx, min(calm, r.Time))
 	r.world.StopPublishing()
 	r.phase(history.PhaseDrained)
 	r.world.StopReading(r.patience(drainLimit))

@@ -48,7 +48,7 @@ func root(out, notes io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	asJSON := cmd.PersistentFlags().Bool("json", false, "print JSON for programs")
-	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), casesCmd(out, notes, asJSON), sumCmd(out))
+	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), casesCmd(out, notes, asJSON), guardsCmd(out), sumCmd(out))
 	return cmd
 }
 
