@@ -171,11 +171,27 @@ func (p *proposer) number(name string) uint32 {
 	return p.builder.NewTopicRef(name)
 }
 
-// header stamps an entry. Time never goes back, whatever the clock does.
+// header stamps an entry.
 func (p *proposer) header(sess *session, prop *proposal, k record.Kind) record.EntryHeader {
 	prop.started = time.Now()
-	p.lastTime = max(faults.Now().UnixNano(), p.lastTime, p.stream.Machine().LastTime())
-	return record.EntryHeader{Kind: k, Time: p.lastTime, Proposer: sess.id, Proposal: prop.number}
+	p.stamp.next(faults.Now().UnixNano(), p.stream.Machine().LastTime(), prop.started)
+	return record.EntryHeader{Kind: k, Time: p.stamp.last, Proposer: sess.id, Proposal: prop.number}
+}
+
+// stamp is the time of entries. It never goes back, whatever the clock does. While the clock is behind, because it was set or because
+// the leader before had one that was ahead, time goes on at half its pace until the clock has come up: so it does not stand still, windows end by
+// age, and a start at a time finds a place.
+type stamp struct {
+	last int64     // unix nanoseconds
+	at   time.Time // when last was made, by the clock that nobody sets
+}
+
+// next moves last on. clock is the wall clock, applied the time of the last applied entry.
+func (s *stamp) next(clock, applied int64, now time.Time) {
+	if !s.at.IsZero() {
+		s.last += int64(now.Sub(s.at) / 2)
+	}
+	s.last, s.at = max(clock, applied, s.last), now
 }
 
 // propose gives an entry to raft. raft keeps data: it is not touched again.

@@ -64,9 +64,9 @@ type proposer struct {
 
 	// Of the goroutine.
 
-	builder  record.EntryBuilder
-	lastTime int64
-	retryAt  time.Time
+	builder record.EntryBuilder
+	stamp   stamp
+	retryAt time.Time
 }
 
 func newProposer(o Options, r applier, s *Stream, m *metrics) *proposer {

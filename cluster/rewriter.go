@@ -100,16 +100,20 @@ func (r *rewriter) rewrite(ctx context.Context, g fsm.Generation) error {
 
 // decodePlan reads a partition's plan and holds it against the partition.
 func decodePlan(p fsm.PartitionPlan, t *topic.Table) (*plan.Plan, error) {
-	pl, err := plan.Decode(p.Plan)
-	if err == nil && pl.Partition() != t.Name(p.Partition) {
-		err = fmt.Errorf("plan for %q stands at partition %q", pl.Partition(), t.Name(p.Partition))
+	return planFor(t.Name(p.Partition), p.Plan)
+}
+
+func planFor(partition string, b []byte) (*plan.Plan, error) {
+	pl, err := plan.Decode(b)
+	if err == nil && pl.Partition() != partition {
+		err = fmt.Errorf("plan for %q stands at partition %q", pl.Partition(), partition)
 	}
 	return pl, err
 }
 
 // checkPlan is the state machine's look at a plan.
-func checkPlan(b []byte) error {
-	_, err := plan.Decode(b)
+func checkPlan(partition string, b []byte) error {
+	_, err := planFor(partition, b)
 	return err
 }
 

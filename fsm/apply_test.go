@@ -42,7 +42,6 @@ func TestBadEntries(t *testing.T) {
 		{"plan without its partitions", seal(record.KindPlan, append(make([]byte, 24), 2, 0, 0, 0, 0, 0, 0, 0)), 10, record.ErrCorrupt},
 		{"plan cut within a partition", seal(record.KindPlan, cutPlan(1)), 10, record.ErrCorrupt},
 		{"plan with bytes behind it", seal(record.KindPlan, append(cutPlan(0), 0)), 10, record.ErrCorrupt},
-		{"plan with a partition twice", seal(record.KindPlan, PlanBody(Generation{Plans: []PartitionPlan{{3, []byte("x")}, {3, []byte("y")}}})), 10, record.ErrCorrupt},
 		{"body empty", seal(record.KindExpireProducers, nil), 10, record.ErrCorrupt},
 		{"unknown kind", seal(99, nil), 10, record.ErrCorrupt},
 		{"no batches", seal(record.KindPublish, make([]byte, 8)), 10, record.ErrCorrupt},

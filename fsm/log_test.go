@@ -3,6 +3,7 @@ package fsm
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cantus-bus/cantus/internal/record"
@@ -80,8 +81,8 @@ type machineTest struct {
 }
 
 // checkPlan stands for the plans' decoder.
-func checkPlan(plan []byte) error {
-	if string(plan) == "bad" {
+func checkPlan(partition string, plan []byte) error {
+	if of, ok := strings.CutPrefix(string(plan), "of "); string(plan) == "bad" || ok && of != partition {
 		return record.ErrCorrupt
 	}
 	return nil

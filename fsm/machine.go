@@ -33,11 +33,11 @@ type Options struct {
 	MaxProducers int // > 0, at most math.MaxUint32
 
 	// Sealed, Planned and Retained are called from Apply when a window is sealed, when a plan comes into force, and when windows up
-	// to one are no longer retained; they must not block. nil: nobody asks. CheckPlan tells whether a partition's plan can be read; it must be pure. nil: any bytes will do.
+	// to one are no longer retained; they must not block. nil: nobody asks. CheckPlan tells whether a plan can be read and is this partition's; it must be pure. nil: any bytes will do.
 	Sealed    func(Window)
 	Planned   func(Generation)
 	Retained  func(through Window)
-	CheckPlan func(plan []byte) error
+	CheckPlan func(partition string, plan []byte) error
 }
 
 // Machine is the state machine. Apply, Digest and the state belong to one goroutine; the methods that say so are any's.

@@ -72,9 +72,6 @@ func decodePlan(body []byte) (g Generation, err error) {
 			return g, fmt.Errorf("plan ends within partition %d of %d: %w", len(g.Plans)+1, count, record.ErrCorrupt)
 		}
 		id, end := topic.ID(le.Uint32(rest)), 8+le.Uint32(rest[4:])
-		if n := len(g.Plans); n > 0 && g.Plans[n-1].Partition >= id {
-			return g, fmt.Errorf("plan names partition %d after %d: %w", id, g.Plans[n-1].Partition, record.ErrCorrupt)
-		}
 		g.Plans = append(g.Plans, PartitionPlan{Partition: id, Plan: slices.Clone(rest[8:end])})
 		rest = rest[end:]
 	}
@@ -96,10 +93,10 @@ type generations struct {
 	visible atomic.Pointer[[]Generation]
 	next    atomic.Uint64 // made+1, for other goroutines
 	onPlan  func(Generation)
-	check   func(plan []byte) error
+	check   func(partition string, plan []byte) error
 }
 
-func (s *generations) init(onPlan func(Generation), check func([]byte) error) {
+func (s *generations) init(onPlan func(Generation), check func(string, []byte) error) {
 	s.sum.Reset()
 	s.show()
 	s.onPlan, s.check = onPlan, check
@@ -172,17 +169,17 @@ func (s *generations) show() {
 	s.next.Store(s.made + 1)
 }
 
-// plansValid: each names a partition of this table, and can be decoded.
+// plansValid: each is for a partition of this table, no partition has two, and each can be decoded.
 func (m *Machine) plansValid(plans []PartitionPlan) bool {
-	for _, p := range plans {
-		if int(p.Partition) >= m.table.Nodes() {
+	for i, p := range plans {
+		if i > 0 && plans[i-1].Partition >= p.Partition || int(p.Partition) >= m.table.Nodes() {
 			return false
 		}
 		at := m.table.Partition(p.Partition)
 		if at == topic.NoPartition || m.table.PartitionNode(at) != p.Partition {
 			return false
 		}
-		if len(p.Plan) == 0 || m.generations.check != nil && m.generations.check(p.Plan) != nil {
+		if len(p.Plan) == 0 || m.generations.check != nil && m.generations.check(m.table.Name(p.Partition), p.Plan) != nil {
 			return false
 		}
 	}
