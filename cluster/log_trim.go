@@ -164,7 +164,3 @@ func (h *logHolds) each(f func(index uint64)) {
 		f(l.index)
 	}
 }
-
-// holdLog keeps the log's entries after index, and the snapshot of that index, for a node that fetches it: for a minute after the
-// last call for that node.
-func (n *Node) holdLog(id string, index uint64) { n.holds.hold(id, index) }
