@@ -95,8 +95,22 @@ func TestSum(t *testing.T) {
 	if s.Runs != 2 || s.Acked != 10 || s.Time != 2*time.Second || s.Faults["kill all"] != 4 || len(s.Broken) != 1 {
 		t.Errorf("%+v", s)
 	}
-	if got := s.Markdown(); !strings.Contains(got, "| kill all | 4 | 1ms | 1s | 0 |") || !strings.Contains(got, "w under n, seed 3: the run") {
+	if got := s.Markdown(); !strings.Contains(got, "| kill | 4 | all 4 | 1ms | 1s | 0 |") || !strings.Contains(got, "w under n, seed 3: the run") ||
+		!strings.Contains(got, "| w | 2 | 0 | 10 | 0 | 1 |") {
 		t.Error(got)
+	}
+	document := "before\n" + sumBegins + "\nold\n" + sumEnds + "\nafter\n"
+	for range 2 {
+		var err error
+		if document, err = s.Insert(document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "before\n" + sumBegins + "\n\n" + s.Markdown() + "\n" + sumEnds + "\nafter\n"; document != want {
+		t.Errorf("%q", document)
+	}
+	if _, err := s.Insert("no place"); err == nil {
+		t.Error("put the sum nowhere")
 	}
 	if err := s.Add(strings.NewReader("{")); err == nil {
 		t.Error("half a result was taken")

@@ -11,7 +11,8 @@ import (
 )
 
 func sumCmd(out io.Writer) *cobra.Command {
-	return &cobra.Command{
+	var into string
+	cmd := &cobra.Command{
 		Use:   "sum FILE...",
 		Short: "Sum up what runs with --json have printed, as Markdown",
 		Args:  cobra.MinimumNArgs(1),
@@ -26,8 +27,25 @@ func sumCmd(out io.Writer) *cobra.Command {
 					return err
 				}
 			}
+			if into != "" {
+				return insert(&s, into)
+			}
 			_, err := io.WriteString(out, s.Markdown())
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&into, "into", "", "document in which the sum replaces the one before, such as jepsen/RESULTS.md")
+	return cmd
+}
+
+func insert(s *run.Sum, path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text, err := s.Insert(string(b))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
 }
