@@ -12,9 +12,10 @@ import (
 
 // TestCase03OverlappingFilters: elsewhere, overlapping filters delivered a message twice or skipped one. Here they are an
 // exact union, each message once and in order, while the ring turns over and nodes restart under the readers.
-func TestCase03OverlappingFilters(t *testing.T) {
-	t.Parallel()
-	w := start(t, 3, nil)
+func TestCase03OverlappingFilters(t *testing.T) { withAndWithoutHistory(t, overlappingFilters) }
+
+func overlappingFilters(t *testing.T, change func(*world)) {
+	w := start(t, 3, change)
 	r := rand.New(rand.NewPCG(3, 0))
 	c := w.connect()
 	var sessions []*session
@@ -33,13 +34,25 @@ func TestCase03OverlappingFilters(t *testing.T) {
 		x.flush()
 		w.readTo(sessions, w.ledger.head.Load())
 		switch round {
+		case 2, 7:
+			w.planNow()
 		case 3, 9:
 			w.changeLeader(true)
 		case 6:
 			w.restartAll()
 		}
+		if w.history { // from the beginning, through all that was sealed and split meanwhile
+			s, err := w.subscribe(c, fmt.Sprint("late reader ", round), client.SubscribeOptions{
+				Filters: overlapping(r), From: client.Seq(1), MinSeq: w.ledger.head.Load(), Node: w.addrs[round%3]})
+			w.must(err)
+			sessions = append(sessions, s)
+			w.readTo([]*session{s}, w.ledger.head.Load())
+		}
 	}
 	x.close()
+	if w.history {
+		w.wantHistoryRead()
+	}
 	if w.oldest() == 1 {
 		t.Error("the ring has not turned over")
 	}

@@ -12,11 +12,19 @@ import (
 // TestCase06StopAtEveryMark: elsewhere, an empty page moved the checkpoint past an event that had not been delivered. Here a
 // reader stops at every mark that it is told, under writes, and goes on from it at any node: nothing is missing, nothing comes
 // twice.
-func TestCase06StopAtEveryMark(t *testing.T) {
-	t.Parallel()
-	w := start(t, 3, nil)
+func TestCase06StopAtEveryMark(t *testing.T) { withAndWithoutHistory(t, stopAtEveryMark) }
+
+func stopAtEveryMark(t *testing.T, change func(*world)) {
+	w := start(t, 3, change)
 	writer, c := w.connect(), w.connect()
 	x := w.writer(writer, "w", client.ProducerOptions{BatchBytes: 1 << 10})
+	if w.history { // the first marks are far behind the tip
+		for i := range 3000 {
+			x.publish([]string{"rare/0", "noise/x", "noise/y"}[min(2, i%11)], make([]byte, i%11*800))
+		}
+		x.flush()
+		w.planNow()
+	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { // ten of eleven are others', so that most marks tell of a stretch without a match
@@ -57,6 +65,9 @@ func TestCase06StopAtEveryMark(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+	if w.history {
+		w.wantHistoryRead()
+	}
 	stream := w.audit()
 	after := uint64(0)
 	for _, s := range sessions {

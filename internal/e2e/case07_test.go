@@ -58,3 +58,35 @@ func TestCase07SlowReader(t *testing.T) {
 	}
 	t.Logf("slept after %d messages, the oldest kept was %d, then %d more", len(sleeping.got), sleeping.gone, len(back.got))
 }
+
+// TestCase07SlowReaderComesBackFromHistory: where history is kept, the reader that sleeps while the ring turns over goes on as if nothing
+// were, without an error, from history and then live.
+func TestCase07SlowReaderComesBackFromHistory(t *testing.T) {
+	t.Parallel()
+	w := start(t, 3, keepHistory)
+	c := w.connect()
+	x := w.writer(c, "w", client.ProducerOptions{})
+	x.publish("slow/a", nil)
+	x.flush()
+	s, err := w.subscribe(c, "sleeping", client.SubscribeOptions{Filters: []string{"slow/**"}, From: client.Seq(1), BufferBytes: 4 << 10, PreferFollower: true})
+	w.must(err)
+	w.must(s.messages(1, patience))
+	for range 2 {
+		for until := w.ledger.bytes.Load() + 2*smallTip.SizeBytes; w.ledger.bytes.Load() < until; x.flush() {
+			for range 100 {
+				x.publish("slow/a", make([]byte, 1<<10))
+				x.publish("other/b", make([]byte, 1<<10))
+			}
+		}
+		w.readTo([]*session{s}, w.ledger.head.Load())
+	}
+	w.wantHistoryRead()
+	x.publish("slow/a", []byte("live"))
+	x.close()
+	w.readTo([]*session{s}, w.ledger.head.Load())
+	s.close()
+	if s.resumed > 0 || s.gone != 0 {
+		t.Errorf("resumed %d times, gone %d", s.resumed, s.gone)
+	}
+	s.check(w.audit())
+}

@@ -75,6 +75,38 @@ func keepHistory(w *world) {
 	}
 }
 
+// withAndWithoutHistory runs a case where the stream is what the tip holds, and where nearly all of it is in history.
+func withAndWithoutHistory(t *testing.T, run func(t *testing.T, change func(*world))) {
+	t.Parallel()
+	t.Run("tip", func(t *testing.T) { t.Parallel(); run(t, func(*world) {}) })
+	t.Run("history", func(t *testing.T) { t.Parallel(); run(t, keepHistory) })
+}
+
+// planNow has the leader plan what is sealed, if history is kept. Leadership may move meanwhile.
+func (w *world) planNow() {
+	w.Helper()
+	if !w.history {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	if _, err := w.cluster.Leader().PlanNow(ctx); err != nil {
+		w.Logf("plan: %v", err)
+	}
+}
+
+// wantHistoryRead fails if no node has read history for a reader.
+func (w *world) wantHistoryRead() {
+	w.Helper()
+	read := uint64(0)
+	for _, m := range w.cluster.Running() {
+		read += m.Stream().HistoryStatus().ReadMessages
+	}
+	if read == 0 {
+		w.Error("nobody read from history: the test shows nothing")
+	}
+}
+
 func (w *world) configure(i int, o *cluster.Options) {
 	o.Stream.Tip = w.tip
 	o.Replica = w.replicas[i]
