@@ -29,6 +29,9 @@ func (c *Cluster) WaitVoters(ctx context.Context) error {
 	for {
 		missing := c.missing(ctx)
 		if missing == "" {
+			for _, n := range c.Voters() {
+				n.setOutside(false)
+			}
 			return nil
 		}
 		select {
@@ -46,7 +49,7 @@ func (c *Cluster) missing(ctx context.Context) string {
 		return err.Error()
 	}
 	for _, n := range c.Voters() {
-		if !n.serves() {
+		if !n.well() {
 			return n.Name + " is " + string(n.State())
 		}
 		if role := roles[n.ID()]; role != "leader" && role != "follower" {

@@ -53,6 +53,7 @@ type Node struct {
 	ready   chan struct{}     // closed when this process said that it is ready. Guarded by mu
 	exits   []string          // what a process said that ended by itself. Guarded by mu
 	sick    bool              // its disk does not work. Guarded by mu
+	outside bool              // it has lost its disk, and does not vote under its new id yet. Guarded by mu
 	claimed atomic.Bool       // see TryClaim
 	cared   sync.WaitGroup    // of the goroutines that watch and restart
 	closing chan struct{}     // closed by close
@@ -105,11 +106,25 @@ func (n *Node) SetSick(sick bool) {
 	n.changed()
 }
 
+// well tells whether the node is up and its disk works.
+func (n *Node) well() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == history.NodeUp && !n.sick
+}
+
 // serves tells whether the node can be one of a majority.
 func (n *Node) serves() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.state == history.NodeUp && !n.sick
+	return n.state == history.NodeUp && !n.sick && !n.outside
+}
+
+func (n *Node) setOutside(outside bool) {
+	n.mu.Lock()
+	n.outside = outside
+	n.mu.Unlock()
+	n.changed()
 }
 
 // set changes the state and records it.
@@ -266,6 +281,7 @@ func (n *Node) Wipe() error {
 	if err := n.Disk.Wipe(); err != nil {
 		return fmt.Errorf("wipe %s: %w", n.Name, err)
 	}
+	n.setOutside(true)
 	n.set(history.NodeWiped, "", false)
 	return nil
 }

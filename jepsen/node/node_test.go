@@ -166,8 +166,15 @@ func TestQuorum(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("healed", true, false, true, false, true)
+	if err := c.Nodes[1].Wipe(); err != nil { // up as the script is, under a new id it would not vote yet
+		t.Fatal(err)
+	}
+	c.Nodes[1].set(history.NodeUp, "", false)
+	expect("one is a stranger, one sick", true, false, true, false, true, false)
+	c.Nodes[1].setOutside(false)
+	expect("the stranger votes", true, false, true, false, true, false, true)
 	c.SetVoters(c.Nodes[:1])
-	expect("alone and sick", true, false, true, false, true, false)
+	expect("alone and sick", true, false, true, false, true, false, true, false)
 }
 
 func TestClaims(t *testing.T) {
