@@ -51,3 +51,39 @@ func TestDamagedFolderIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDamagedManifestOfHistory: which files are in force cannot be made out without it, so the node does not start, and says what to do.
+func TestDamagedManifestOfHistory(t *testing.T) {
+	c := clustertest.Start(t, 1, clustertest.Options{Configure: withSnapshots})
+	h := newChronicle(t, c, 33)
+	m := c.Leader()
+	h.publish(40)
+	h.snapshot(m)
+	c.Close(m)
+	for name, damage := range map[string]func(path string) error{
+		"deleted": os.Remove,
+		"cut":     func(path string) error { return os.Truncate(path, 30) },
+		"garbage": func(path string) error { return os.WriteFile(path, make([]byte, 500), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := clustertest.Defaults(t.TempDir())
+			withSnapshots(0, &o)
+			if err := os.CopyFS(o.DataDir, os.DirFS(m.Dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(filepath.Join(o.DataDir, "history", "MANIFEST")); err != nil {
+				t.Fatal(err)
+			}
+			n, err := cluster.Open(o)
+			if err == nil {
+				n.Close()
+				t.Fatal("the node came up")
+			}
+			for _, want := range []string{"MANIFEST", "empty the folder"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q: %v", want, err)
+				}
+			}
+		})
+	}
+}

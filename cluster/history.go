@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,10 @@ type history struct {
 func openHistory(o HistoryOptions, table *topic.Table, tip *tipstore.Store) (*history, error) {
 	o = o.withDefaults()
 	store, err := subtree.Open(o.FS, o.Dir, table, o.Subtree)
+	var corrupt *subtree.CorruptError
+	if errors.As(err, &corrupt) { // its manifest: any other file is mended
+		return nil, fmt.Errorf("cluster: open the stream's history: %w: %s", err, howToMend)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open the stream's history: %w", err)
 	}
