@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -20,13 +21,14 @@ import (
 
 var (
 	simRuns = flags.Int("sim.runs", 6, "simulated runs of TestSimulation")
+	simTime = flags.Duration("sim.time", 30*time.Second, "virtual time under faults of each run of TestSimulation")
 	simSeed = flags.Uint64("sim.seed", 0, "seed of the first run; 0: of the clock")
 )
 
 const (
-	simFaults   = 30 * time.Second // virtual, under faults
 	simCalm     = 5 * time.Second  // virtual, after them
 	simPatience = 60 * time.Second // virtual, for all to be settled then
+	simProbe    = time.Minute      // virtual, longer than a probe of gossip that waits for a node which has ended
 	simWatchdog = 2 * time.Minute  // real, for one run
 )
 
@@ -37,23 +39,42 @@ func TestSimulation(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	total := check.Counts{}
-	for i := range *simRuns {
-		r, refused, list := simulate(t, seed+uint64(i), nil)
-		if !r.OK() || len(refused) > 0 {
-			writeSimulated(t, seed+uint64(i), list)
-			t.Fatalf("seed %d\n%s\nrefused to start: %v", seed+uint64(i), r.String(), refused)
+	var (
+		mu    sync.Mutex
+		total check.Counts
+	)
+	t.Run("runs", func(t *testing.T) {
+		workers := runtime.GOMAXPROCS(0)
+		for w := range workers {
+			t.Run(fmt.Sprint("worker ", w), func(t *testing.T) {
+				t.Parallel()
+				for i := w; i < *simRuns && !t.Failed(); i += workers {
+					c := simulateOne(t, seed+uint64(i))
+					mu.Lock()
+					total.Published += c.Published
+					total.Deliveries += c.Deliveries
+					total.Faults += c.Faults
+					total.Duration += c.Duration
+					mu.Unlock()
+				}
+			})
 		}
-		if testing.Verbose() && *simRuns == 1 {
-			writeSimulated(t, seed+uint64(i), list)
-			t.Log(r.String())
-		}
-		total.Published += r.Counts.Published
-		total.Deliveries += r.Counts.Deliveries
-		total.Faults += r.Counts.Faults
-		total.Duration += r.Counts.Duration
-	}
+	})
 	t.Logf("seeds %d to %d: %s", seed, seed+uint64(*simRuns-1), total)
+}
+
+// simulateOne makes one run that must keep every promise.
+func simulateOne(t *testing.T, seed uint64) check.Counts {
+	r, refused, list := simulate(t, seed, nil)
+	if !r.OK() || len(refused) > 0 {
+		writeSimulated(t, seed, list)
+		t.Fatalf("seed %d\n%s\nrefused to start: %v", seed, r.String(), refused)
+	}
+	if testing.Verbose() && *simRuns == 1 {
+		writeSimulated(t, seed, list)
+		t.Log(r.String())
+	}
+	return r.Counts
 }
 
 // TestSimulationFindsSkippedSyncs: disks that acknowledge before they are durable lose what was acked when all machines fail at
@@ -173,13 +194,14 @@ func (c *simCluster) end() {
 	}
 	closing.Wait()
 	c.watching.Wait()
+	time.Sleep(simProbe) // in a bubble time stands still when this goroutine has ended
 }
 
 // nemesis does one thing after another and mends all of it in the end.
 func (c *simCluster) nemesis() {
 	var restarts sync.WaitGroup
 	id := 0
-	for c.now() < simFaults {
+	for c.now() < *simTime {
 		time.Sleep(time.Duration(c.rng.Int64N(int64(4 * time.Second))))
 		id++
 		f := &trace.Fault{At: c.now(), ID: id, Momentary: true}
