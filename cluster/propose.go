@@ -217,14 +217,13 @@ func (p *proposer) propose(sess *session, prop *proposal, data []byte) bool {
 
 // refuseAll completes everything queued with a code that means not executed.
 func (p *proposer) refuseAll(code fsm.Code) {
-	for {
-		p.mu.Lock()
-		if p.mu.queue.len() == 0 {
-			p.mu.Unlock()
-			return
-		}
-		it := p.popLocked()
-		p.mu.Unlock()
+	p.mu.Lock()
+	items := make([]queued, 0, p.mu.queue.len())
+	for p.mu.queue.len() > 0 {
+		items = append(items, p.popLocked())
+	}
+	p.mu.Unlock()
+	for _, it := range items {
 		p.complete(it, fsm.Result{Code: code})
 	}
 }
