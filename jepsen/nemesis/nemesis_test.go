@@ -81,6 +81,15 @@ func TestParse(t *testing.T) {
 	if _, err = Parse("power", none); err == nil || !strings.Contains(err.Error(), "ext4") {
 		t.Errorf("power without disks: %v", err)
 	}
+	mix, err = Parse("power:all,kill", all)
+	if err != nil || len(mix) != 2 || !slices.Equal(mix[0].aims, []aim{"all"}) || len(mix[1].aims) < 2 {
+		t.Errorf("power:all,kill: %v, %v", mix, err)
+	}
+	for _, wrong := range []string{"power:nobody", "cut:leader", "mix:all", "power:"} {
+		if _, err = Parse(wrong, all); err == nil {
+			t.Errorf("%s was taken", wrong)
+		}
+	}
 	if _, err = Parse("killl", all); err == nil {
 		t.Error("a fault that is none")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/network"
 )
@@ -175,6 +176,36 @@ func TestQuorum(t *testing.T) {
 	expect("the stranger votes", true, false, true, false, true, false, true)
 	c.SetVoters(c.Nodes[:1])
 	expect("alone and sick", true, false, true, false, true, false, true, false)
+}
+
+// TestStopAt: the node is told where to stop, by a file that a test build reads, and tells that it has by another.
+func TestStopAt(t *testing.T) {
+	c, _ := cluster(t, 1, ready+`while ! grep -q "^stop seal 2$" "$CANTUS_FAULTS"; do sleep 0.01; done; echo seal >"$CANTUS_FAULTS.stopped"; exec sleep 100`)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	n := c.Nodes[0]
+	if err := os.WriteFile(n.FaultsPath(), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n.Stopped() {
+		t.Fatal("it has stopped and was not told to")
+	}
+	if err := n.StopAt(faults.Seal, 2); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "stopped", n.Stopped)
+	if err := n.StopAt(faults.Sealed, 0); err != nil || n.Stopped() {
+		t.Errorf("told again, it has stopped before that: %v", err)
+	}
+	if err := n.NoStop(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(n.FaultsPath()); err != nil || len(b) > 0 {
+		t.Errorf("taken back: %q, %v", b, err)
+	}
 }
 
 func TestClaims(t *testing.T) {
