@@ -59,7 +59,7 @@ func (a *fsmAdapter) apply(l *raft.Log) {
 	h, results, err := a.stream.Apply(l.Index, l.Data, a.results[:0])
 	if err != nil {
 		a.broken = true
-		a.fail(fmt.Errorf("entry %d of term %d cannot be applied: %w: this node's log or state is broken: restore it from its peers", l.Index, l.Term, err))
+		a.fail(fmt.Errorf("entry %d of term %d cannot be applied: %w: this node's log or state is broken: %s", l.Index, l.Term, err, howToMend))
 		return
 	}
 	a.results = results

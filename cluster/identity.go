@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,6 +28,14 @@ type identity struct {
 	HasLog    bool     `json:"has_log,omitempty"`    // the raft log has entries; one that is empty later was lost
 	Overtaken string   `json:"overtaken,omitempty"`  // the snapshot of another node that may be newer than the raft log
 	Removed   []string `json:"removed,omitempty"`    // ids that an operator removed: they are never added again
+	CRC       string   `json:"crc32c,omitempty"`     // of the rest as JSON without spaces, 8 hex digits; "": it was not noted. Only in the file
+}
+
+// sum is what CRC must be.
+func (id identity) sum() (string, error) {
+	id.CRC = ""
+	b, err := json.Marshal(id)
+	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)), err
 }
 
 // loadIdentity reads the folder's identity, or makes one if the folder has none.
@@ -54,15 +63,23 @@ func parseIdentity(path string, b []byte) (identity, error) {
 		return identity{}, fmt.Errorf("data folder %s has format %d, this version knows up to %d: start it with a newer version",
 			filepath.Dir(path), id.Format, identityFormat)
 	case id.Format < 1:
-		return identity{}, fmt.Errorf("identity file %s has no format: it is not a data folder of this program", path)
+		return identity{}, fmt.Errorf("identity file %s has no format: it is not a data folder of this program; restore it, or empty the folder to join as a new node", path)
 	}
 	if _, err := uuid.Parse(id.NodeID); err != nil {
-		return identity{}, fmt.Errorf("identity file %s: node id %q is no UUID: %w", path, id.NodeID, err)
+		return identity{}, fmt.Errorf("identity file %s: node id %q is no UUID: %w; restore it, or empty the folder to join as a new node", path, id.NodeID, err)
 	}
+	if sum, err := id.sum(); err != nil || id.CRC != "" && id.CRC != sum {
+		return identity{}, fmt.Errorf("identity file %s is damaged: its checksum is %s, not %s; restore it, or empty the folder to join as a new node", path, sum, id.CRC)
+	}
+	id.CRC = ""
 	return id, nil
 }
 
 func (id identity) save(dir string) error {
+	var err error
+	if id.CRC, err = id.sum(); err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
 	b, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode identity: %w", err)
