@@ -28,7 +28,7 @@ func manyName(i int) string { return fmt.Sprintf("app%d/service%d/object %d", i%
 
 // topicBytes bounds what a node may take for one topic with one message, its name included: table and tree, counters, and
 // its part of the index of the tip.
-const topicBytes = 400
+const topicBytes = 250
 
 // TestCase19And20ManyTopics: elsewhere, memory per topic was so large that the number of topics was an out-of-memory, and
 // listing some thousand took seconds. Here a topic that comes over the wire costs a bounded small number of bytes, and the
