@@ -1,9 +1,22 @@
-package cluster_test
+package cluster
 
 import (
+	stdflag "flag"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// shortChecks is how many random cases a property gets with -short: for builds that are many times slower.
+const shortChecks = "20"
+
+func TestMain(m *testing.M) {
+	stdflag.Parse()
+	if testing.Short() {
+		if err := stdflag.Set("rapid.checks", shortChecks); err != nil {
+			os.Exit(2)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
