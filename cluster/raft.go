@@ -145,7 +145,11 @@ func (n *Node) newRaft(logs raft.LogStore) (r *raft.Raft, err error) {
 	if n.snaps != nil {
 		snaps = n.snaps
 	}
-	return raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, snaps, n.transport)
+	r, err = raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, snaps, n.transport)
+	if err != nil { // it cannot read its log, its vote or its snapshot
+		return nil, fmt.Errorf("%w: data folder %s is damaged: %s", err, n.opts.DataDir, howToMend)
+	}
+	return r, nil
 }
 
 // noteState notes whether there is a raft log already. A node that lost its log or its vote must not go on under its id: the
