@@ -44,6 +44,7 @@ func (h *chronicle) wantCaughtUp(m *clustertest.Member) {
 
 // TestLaggingNodeCatchesUpByFiles: a node that the log does not reach any more fetches history and state, and is one like the others.
 func TestLaggingNodeCatchesUpByFiles(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: withSnapshots})
 	h := newChronicle(t, c, 11)
 	h.publish(50)
@@ -66,6 +67,7 @@ func TestLaggingNodeCatchesUpByFiles(t *testing.T) {
 
 // TestEmptyNodesCatchUpByFiles: a lost disk comes back under a new id, and a node joins that was never there.
 func TestEmptyNodesCatchUpByFiles(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: withSnapshots})
 	h := newChronicle(t, c, 12)
 	h.publish(50)
@@ -85,6 +87,7 @@ func TestEmptyNodesCatchUpByFiles(t *testing.T) {
 // TestCatchUpGoesOnAfterCrashes: a node that is crashed at a random step of each attempt ends like the others, and fetches no file
 // twice that it had whole.
 func TestCatchUpGoesOnAfterCrashes(t *testing.T) {
+	t.Parallel()
 	reached := make(chan string)
 	var mu sync.Mutex
 	crashAt := map[int]string{} // by node: it stands still there
@@ -147,6 +150,7 @@ func TestCatchUpGoesOnAfterCrashes(t *testing.T) {
 // TestCatchUpWhileEverythingMoves: nodes come back, some with empty disks, while the others take snapshots at every turn, cut their logs,
 // rewrite history and drop its beginning under those who fetch it.
 func TestCatchUpWhileEverythingMoves(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
 		withHistory(i, o)
 		o.SnapshotBytes, o.LogKeepBytes = 16<<10, 1

@@ -192,6 +192,7 @@ func TestHistoryOnOneNode(t *testing.T) {
 // TestHistoryOnThreeNodes: leaders crash, hand over and come back while the stream is cut, archived and planned; every node reads
 // back everything, from the same files.
 func TestHistoryOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: withHistory})
 	h := newChronicle(t, c, 2)
 	past := uint64(0)

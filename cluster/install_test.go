@@ -47,6 +47,7 @@ func TestLateSnapshotChangesNothing(t *testing.T) {
 // TestLongerTailThatWasNeverCommitted: the log of a node that comes back is longer than all others', with entries that were never
 // committed, and conflicts with the snapshot that it is sent. Raft itself would send it for ever.
 func TestLongerTailThatWasNeverCommitted(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: withSnapshots})
 	h := newChronicle(t, c, 32)
 	h.publish(20)

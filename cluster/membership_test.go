@@ -38,6 +38,7 @@ func countVoters(t wire.Topology) (n int) {
 }
 
 func TestNewNodeJoinsAndVotes(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 1, clustertest.Options{})
 	for i := range 50 {
 		mustPublish(t, c.Members[0], "a/b", fmt.Sprint(i))
@@ -67,6 +68,7 @@ func TestNewNodeJoinsAndVotes(t *testing.T) {
 }
 
 func TestReplicaFollowsAndNeverVotes(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 1, clustertest.Options{Configure: func(i int, o *cluster.Options) { o.Replica = i == 1 }})
 	replica := c.Add()
 	leader := c.Leader()
@@ -89,6 +91,7 @@ func TestReplicaFollowsAndNeverVotes(t *testing.T) {
 }
 
 func TestRemovedNodeStaysIdle(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{})
 	leader := c.Leader()
 	gone := c.Followers()[0]
@@ -166,6 +169,7 @@ func TestAbsentVoterIsRefused(t *testing.T) {
 
 // A node that lost its disk comes back at its old address under a new id and takes the old one's place.
 func TestNodeThatLostItsDiskIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{})
 	mustPublish(t, c.Leader(), "a/b", "before")
 	m := c.Followers()[0]
@@ -187,6 +191,7 @@ func TestNodeThatLostItsDiskIsReplaced(t *testing.T) {
 
 // A node's folder moves to other ports: raft finds it by gossip.
 func TestNodeComesBackAtAnotherAddress(t *testing.T) {
+	t.Parallel()
 	move := false
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(_ int, o *cluster.Options) {
 		if move {
@@ -228,6 +233,7 @@ func TestFolderOfAnotherClusterFails(t *testing.T) {
 }
 
 func TestWithoutQuorumPublishesAreRefusedTruly(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(_ int, o *cluster.Options) { o.PublishWait = time.Second }})
 	leader := c.Leader()
 	mustPublish(t, leader, "a/b", "acked")

@@ -97,6 +97,7 @@ func wantWholeFiles(t *testing.T, m *clustertest.Member) {
 // TestDamageIsRepaired: files of each kind are damaged on one node, found by readers or by scrubbing, and come back from the others; no
 // reader gets anything wrong meanwhile.
 func TestDamageIsRepaired(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: unplanned})
 	h := newChronicle(t, c, 21)
 	h.publish(150)

@@ -27,6 +27,7 @@ const retainedCount = 1000
 // TestRetentionOnThreeNodes: what is beyond the limit goes, on all nodes alike, while leaders crash and nodes are away; what is within stays
 // and is served.
 func TestRetentionOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: withRetention})
 	h := newChronicle(t, c, 4)
 	for round := range 4 {

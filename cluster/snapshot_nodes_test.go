@@ -94,6 +94,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 // TestSnapshotsOnThreeNodes: nodes take snapshots when enough was applied, each by itself, cut their logs and restart from them while
 // messages come; all end in the same state with the same files.
 func TestSnapshotsOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
 		withHistory(i, o)
 		o.SnapshotBytes, o.LogKeepBytes = 32<<10, 256<<10
