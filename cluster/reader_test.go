@@ -110,8 +110,7 @@ func (w *readerWorld) openReader() {
 		o.Value, t.since = uint64(at), at
 	case wire.StartAgo:
 		o.Value = uint64(rapid.SampledFrom([]int{0, 1, 5, 50, math.MaxInt}).Draw(w.r, "ago"))
-		t.since = 1
-		if len(w.all) > 0 {
+		if len(w.all) > 0 { // before the first message there is no time to count back from: all that comes
 			t.since = max(1, w.all[len(w.all)-1].time-int64(o.Value))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
+	"github.com/cantus-bus/cantus/internal/loopback"
 	"github.com/cantus-bus/cantus/tipstore"
 )
 
@@ -30,7 +31,8 @@ type Member struct {
 	Dir           string
 	Reopened      int    // times that it was opened again because it had fetched a snapshot
 	stop          func() // of what Serve started
-	raft, gossip  string // addresses of its last run: a restarted node takes them again if it can
+	started       bool   // once, so that others can join it
+	raft, gossip  string // its addresses: a restarted node has those of its last run
 }
 
 // Cluster is a test's cluster. Its methods are the test goroutine's.
@@ -61,7 +63,11 @@ func New(t testing.TB, o Options) *Cluster {
 
 func (c *Cluster) newMember() *Member {
 	i := len(c.Members)
-	m := &Member{Index: i, Dir: filepath.Join(c.dir, fmt.Sprintf("node%d", i))}
+	addrs, err := loopback.Addrs(2)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	m := &Member{Index: i, Dir: filepath.Join(c.dir, fmt.Sprintf("node%d", i)), raft: addrs[0], gossip: addrs[1]}
 	c.Members = append(c.Members, m)
 	return m
 }
@@ -89,21 +95,15 @@ func (c *Cluster) tryStart(m *Member, expect int) error {
 	o := Defaults(m.Dir)
 	o.Name, o.BootstrapExpect = fmt.Sprintf("node%d", m.Index), expect
 	for _, other := range c.Members {
-		if other.gossip != "" && other != m {
+		if other.started && other != m {
 			o.Join = append(o.Join, other.gossip)
 		}
 	}
-	if m.raft != "" {
-		o.RaftListen, o.GossipListen = m.raft, m.gossip
-	}
+	o.RaftListen, o.GossipListen = m.raft, m.gossip
 	if c.options.Configure != nil {
 		c.options.Configure(m.Index, &o)
 	}
 	n, err := cluster.Open(o)
-	if err != nil && m.raft != "" { // somebody may have taken the ports meanwhile
-		o.RaftListen, o.GossipListen = "", ""
-		n, err = cluster.Open(o)
-	}
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,8 @@ func (c *Cluster) serve(m *Member, n *cluster.Node) error {
 		return fmt.Errorf("serve: %w (close: %v)", err, n.Close())
 	}
 	n.SetAddrs(addr, "")
-	m.Node, m.stop, m.raft, m.gossip = n, stop, n.RaftAddr(), n.GossipAddr()
+	m.Node, m.stop, m.started = n, stop, true
+	m.raft, m.gossip = n.RaftAddr(), n.GossipAddr()
 	return nil
 }
 

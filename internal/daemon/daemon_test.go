@@ -15,19 +15,31 @@ import (
 
 	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/internal/config"
+	"github.com/cantus-bus/cantus/internal/loopback"
 )
 
 var nullLogger = hclog.NewNullLogger()
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// freeAddrs are n addresses for nodes that name each other or come back on their ports.
+func freeAddrs(t *testing.T, n int) []string {
+	t.Helper()
+	addrs, err := loopback.Addrs(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addrs
+}
+
 // loadConfig is a quick node on free ports of loopback, with these lines on top.
 func loadConfig(t *testing.T, set ...string) *config.Loaded {
 	t.Helper()
 	var flags []config.Flag
+	addrs := freeAddrs(t, 4)
 	for _, s := range append([]string{
-		"node.data=" + t.TempDir(), "tip.size=64MiB", "listen.client=127.0.0.1:0", "listen.http=127.0.0.1:0",
-		"listen.raft=127.0.0.1:0", "listen.gossip=127.0.0.1:0", "raft.heartbeat_timeout=300ms", "raft.election_timeout=300ms",
+		"node.data=" + t.TempDir(), "tip.size=64MiB", "listen.client=" + addrs[0], "listen.http=" + addrs[1],
+		"listen.raft=" + addrs[2], "listen.gossip=" + addrs[3], "raft.heartbeat_timeout=300ms", "raft.election_timeout=300ms",
 		"raft.lease_timeout=300ms",
 	}, set...) {
 		path, value, _ := strings.Cut(s, "=")
@@ -70,15 +82,7 @@ func waitReady(t *testing.T, d *Daemon) {
 
 // TestThreeNodes: daemons that find each other by gossip take a publish at any of them and serve it at all.
 func TestThreeNodes(t *testing.T) {
-	var join []string
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		join = append(join, l.Addr().String())
-		l.Close()
-	}
+	join := freeAddrs(t, 3)
 	var nodes []*Daemon
 	for _, gossip := range join {
 		nodes = append(nodes, start(t, "listen.gossip="+gossip, "cluster.bootstrap_expect=3", "cluster.join="+strings.Join(join, ",")))
@@ -209,15 +213,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 
 // A removed node sends its clients to the others and takes no more: it would keep them waiting for ever.
 func TestRemovedNodeTurnsClientsAway(t *testing.T) {
-	join := make([]string, 3)
-	for i := range join {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		join[i] = l.Addr().String()
-		l.Close()
-	}
+	join := freeAddrs(t, 3)
 	var nodes []*Daemon
 	var servers []string
 	for _, gossip := range join {

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net"
 	nethttp "net/http"
 	"slices"
 	"strings"
@@ -16,15 +15,7 @@ import (
 // threeDaemons are three voters with history in small windows, and with these lines on top. The cleanup shuts down those in nodes, also what the test puts there.
 func threeDaemons(t *testing.T, set ...string) (nodes []*Daemon, restart func(i int) *Daemon) {
 	t.Helper()
-	var join []string
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		join = append(join, l.Addr().String())
-		l.Close()
-	}
+	join := freeAddrs(t, 3)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	run := func(i int) *Daemon {
 		d, err := Start(Options{Version: "test", Config: loadConfig(t, append([]string{"node.data=" + dirs[i], "listen.gossip=" + join[i], "cluster.bootstrap_expect=3",

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +40,7 @@ var historyKeys = []string{
 
 // TestRunOpensAFetchedSnapshot: a new node whose log the others have cut away comes up in one call of Run, with everything.
 func TestRunOpensAFetchedSnapshot(t *testing.T) {
-	gossip := freeAddr(t)
+	gossip := freeAddrs(t, 1)[0]
 	first := start(t, append(historyKeys, "listen.gossip="+gossip)...)
 	waitReady(t, first)
 	c, err := client.Connect(t.Context(), client.Options{Servers: []string{first.ClientAddr()}})
@@ -76,16 +75,6 @@ func TestRunOpensAFetchedSnapshot(t *testing.T) {
 	if err != nil || times != 1 {
 		t.Errorf("ready %d times: %v", times, err)
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // fill publishes n messages that do not compress.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/config"
+	"github.com/cantus-bus/cantus/internal/loopback"
 )
 
 // readyWait bounds how long a node may take to be ready, replay of its log included.
@@ -146,7 +147,7 @@ type nodes struct {
 
 // newNodes lays out n nodes in dir, on free ports of loopback.
 func newNodes(binary, dir string, n int) (*nodes, error) {
-	ports, err := freePorts(4 * n)
+	ports, err := loopback.Addrs(4 * n)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,20 +8,6 @@ import (
 
 	"github.com/cantus-bus/cantus/internal/config"
 )
-
-func TestFreePorts(t *testing.T) {
-	addrs, err := freePorts(12)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, addr := range addrs {
-		if host, _, err := net.SplitHostPort(addr); err != nil || host != "127.0.0.1" || seen[addr] {
-			t.Errorf("address %q, %v", addr, err)
-		}
-		seen[addr] = true
-	}
-}
 
 // TestNodesAreLaidOutToFindEachOther: their configurations are valid, differ where they must, and name all of them.
 func TestNodesAreLaidOutToFindEachOther(t *testing.T) {

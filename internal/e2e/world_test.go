@@ -13,6 +13,7 @@ import (
 	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/cluster/clustertest"
+	"github.com/cantus-bus/cantus/internal/loopback"
 	"github.com/cantus-bus/cantus/tipstore"
 	"github.com/cantus-bus/cantus/transport"
 	"github.com/cantus-bus/cantus/transport/http"
@@ -115,18 +116,23 @@ func (w *world) configure(i int, o *cluster.Options) {
 	}
 }
 
-// serve starts both planes of a node, on the addresses that it had before if it can.
+// serve starts both planes of a node, on the addresses that it had before.
 func (w *world) serve(n *cluster.Node) (addr string, stop func(), err error) {
-	had := w.ports[n.NodeID()]
-	data, err := listen(had[0])
+	at, known := w.ports[n.NodeID()]
+	if !known {
+		if at, err = freePair(); err != nil {
+			return "", nil, err
+		}
+		w.ports[n.NodeID()] = at
+	}
+	data, err := net.Listen("tcp", at[0])
 	if err != nil {
 		return "", nil, err
 	}
-	control, err := listen(had[1])
+	control, err := net.Listen("tcp", at[1])
 	if err != nil {
 		return "", nil, fmt.Errorf("%w (close: %v)", err, data.Close())
 	}
-	w.ports[n.NodeID()] = [2]string{data.Addr().String(), control.Addr().String()}
 	s := transport.NewServer(transport.Options{Broker: n, Progress: 20 * time.Millisecond})
 	h := http.NewServer(http.Options{Node: n})
 	var loops sync.WaitGroup
@@ -145,13 +151,10 @@ func report(t testing.TB, what string, err error) {
 	}
 }
 
-func listen(addr string) (net.Listener, error) {
-	if addr != "" {
-		if l, err := net.Listen("tcp", addr); err == nil {
-			return l, nil
-		}
-	}
-	return net.Listen("tcp", "127.0.0.1:0")
+func freePair() (pair [2]string, err error) {
+	addrs, err := loopback.Addrs(len(pair))
+	copy(pair[:], addrs)
+	return pair, err
 }
 
 // tellAddrs makes nodes tell each other where their control planes are.

@@ -50,6 +50,7 @@ var floors = map[string]int{
 	"internal/units":    1,
 	"internal/vfs":      1,
 	"internal/lint":     1,
+	"internal/loopback": 1,
 	"jepsen/history":    1,
 	"configs":           1,
 	"internal/bugs":     0, // constants that build tags set

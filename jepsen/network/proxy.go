@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strconv"
+	"strings"
 	"sync"
+
+	"github.com/cantus-bus/cantus/internal/loopback"
 )
 
 // Proxy is a network of relays in this process.
@@ -64,17 +66,14 @@ func (p *Proxy) Add(node int, pid func() int) (Place, error) {
 	}
 	host := p.subnet + strconv.Itoa(node+1)
 	n := &proxied{node: node, pid: pid}
-	ports, err := freePorts(4)
+	addrs, err := loopback.Addrs(4)
 	if err != nil {
 		return Place{}, err
 	}
-	local := func(port string) string { return net.JoinHostPort("127.0.0.1", port) }
-	n.place = Place{
-		Listen:    Ports{local(ports[0]), local(ports[1]), local(ports[2]), local(ports[3])},
-		Advertise: host, Gossip: net.JoinHostPort(host, ports[3]),
-	}
+	onHost := func(addr string) string { return host + strings.TrimPrefix(addr, "127.0.0.1") }
+	n.place = Place{Listen: Ports{addrs[0], addrs[1], addrs[2], addrs[3]}, Advertise: host, Gossip: onHost(addrs[3])}
 	err = errors.Join(
-		p.relayTCP(n, net.JoinHostPort(host, ports[2]), n.place.Listen.Raft),
+		p.relayTCP(n, onHost(n.place.Listen.Raft), n.place.Listen.Raft),
 		p.relayTCP(n, n.place.Gossip, n.place.Listen.Gossip),
 		p.relayUDP(n),
 	)
@@ -86,29 +85,6 @@ func (p *Proxy) Add(node int, pid func() int) (Place, error) {
 	}
 	p.nodes[node] = n
 	return n.place, nil
-}
-
-// freePorts finds ports of 127.0.0.1 that are free for TCP and UDP now.
-func freePorts(n int) ([]string, error) {
-	var ports []string
-	for tries := 0; len(ports) < n; tries++ {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close()
-		u, err := net.ListenPacket("udp", l.Addr().String())
-		if err != nil && tries > 20*n {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		if err != nil {
-			continue
-		}
-		defer u.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, port)
-	}
-	return ports, nil
 }
 
 // link returns the state of a link, which stays the same object for ever.
