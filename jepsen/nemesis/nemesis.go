@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +57,8 @@ type Options struct {
 	Mix     []Fault
 	// Beside is how many faults are in force at once, at most. 0: 1.
 	Beside int
+	// Each is how often each fault of Mix is injected, in turn; then the run is over. 0: chance chooses, and only time ends the run.
+	Each int
 	// Hold and Rest are how long faults last and how long the time between is, on average.
 	Hold, Rest time.Duration
 	// ElectionTimeout is the nodes', for pauses just below it.
@@ -76,13 +77,14 @@ type Nemesis struct {
 
 	mu     sync.Mutex
 	counts map[string]int // by name and aim. Guarded by mu
+	tries  turns          // Guarded by mu
 	failed []string       // faults that could not be injected or healed. Guarded by mu
 }
 
 // New makes a nemesis at rest.
 func New(o Options) *Nemesis {
 	o.Beside = max(1, o.Beside)
-	return &Nemesis{o: o, counts: map[string]int{}}
+	return &Nemesis{o: o, counts: map[string]int{}, tries: turns{tried: map[string]int{}, done: map[string]int{}, aimed: map[string]int{}}}
 }
 
 // Counts says how often each fault was injected.
@@ -103,14 +105,18 @@ func (n *Nemesis) Failed() []string {
 	return slices.Clone(n.failed)
 }
 
-// Run injects faults until ctx ends, and returns when all are healed.
+// Run injects faults until ctx ends, or each was injected as often as it should be, and returns when all are healed.
 func (n *Nemesis) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range n.o.Beside {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(n.o.Seed, 0x6e656d+uint64(i)))
-			for len(n.o.Mix) > 0 && n.rest(ctx, r) {
-				n.one(ctx, r)
+			for n.rest(ctx, r) {
+				f, ok := n.choose(r)
+				if !ok {
+					return
+				}
+				n.one(ctx, r, f)
 			}
 		})
 	}
@@ -138,8 +144,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // one injects one fault and heals it.
-func (n *Nemesis) one(ctx context.Context, r *rand.Rand) {
-	f := n.o.Mix[r.IntN(len(n.o.Mix))]
+func (n *Nemesis) one(ctx context.Context, r *rand.Rand, f Fault) {
 	a := &attack{n: n, ctx: ctx, r: r}
 	defer a.release()
 	if len(f.aims) > 0 {
@@ -156,7 +161,7 @@ func (n *Nemesis) one(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	id := int(n.ids.Add(1))
-	n.count(strings.TrimSuffix(f.Name+" "+string(a.aim), " "))
+	n.count(f.Name, a.aim)
 	n.o.Record.Write(&history.Fault{
 		At: n.o.Record.Now(), ID: id, Name: f.Name, Aim: string(a.aim), Targets: node.Names(in.targets), Detail: in.detail, Momentary: in.momentary,
 	})
@@ -177,10 +182,11 @@ func (n *Nemesis) one(ctx context.Context, r *rand.Rand) {
 	n.o.Record.Write(&history.FaultEnd{At: n.o.Record.Now(), ID: id})
 }
 
-func (n *Nemesis) count(name string) {
+func (n *Nemesis) count(name string, at aim) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.counts[name]++
+	n.counts[named(name, at)]++
+	n.tries.done[name]++
 }
 
 // note tells the history something, and returns it.

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/jepsen/network"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
@@ -164,5 +165,54 @@ func TestKinds(t *testing.T) {
 	groups := kinds("/d", []string{"/d/raft/log.db", "/d/history/window-1", "/d/history/window-22", "/d/history/MANIFEST", "/d/id"})
 	if len(groups) != 4 || len(groups[1]) != 2 {
 		t.Errorf("%v", groups)
+	}
+}
+
+// TestTurns: each fault comes as often as it should, those that were not possible sooner than others again, and none more often.
+func TestTurns(t *testing.T) {
+	const each = 3
+	mix := []Fault{{Name: "a", aims: []aim{leader, follower}}, {Name: "b"}, {Name: "seldom"}, {Name: "c"}}
+	n := New(Options{Mix: mix, Each: each})
+	r := rand.New(rand.NewPCG(1, 1))
+	for f, ok := n.choose(r); ok; f, ok = n.choose(r) {
+		if f.Name == "a" && f.aims[0] != []aim{leader, follower}[n.Tried()["a"]%2^1] {
+			t.Errorf("try %d of a hits %v", n.Tried()["a"], f.aims)
+		}
+		if f.Name != "seldom" || n.Tried()[f.Name]%4 == 0 {
+			n.count(f.Name, leader)
+		}
+		if n.Tried()["seldom"] > 4*each {
+			t.Fatal("no end")
+		}
+	}
+	for _, f := range mix {
+		if got := n.Counts()[f.Name+" leader"]; got != each {
+			t.Errorf("%s: %d times", f.Name, got)
+		}
+	}
+	if got := n.Tried(); got["a"] != each || got["seldom"] != 4*each {
+		t.Errorf("tried %v", got)
+	}
+	if missing := n.Missing(); len(missing) > 0 {
+		t.Errorf("missing %v", missing)
+	}
+	n = New(Options{Mix: mix, Each: 1})
+	n.count("b", all)
+	if got := n.Missing(); !slices.Equal(got, []string{"a", "seldom", "c"}) {
+		t.Errorf("missing %v", got)
+	}
+	if _, ok := New(Options{}).choose(r); ok {
+		t.Error("chose one of none")
+	}
+}
+
+// TestSteps: there is a fault for each point of the broker.
+func TestSteps(t *testing.T) {
+	var names []string
+	for _, p := range faults.Points() {
+		names = append(names, StepName(p))
+	}
+	if got := stepNames(); !slices.Equal(got, names) {
+		t.Errorf("%v, want %v", got, names)
 	}
 }

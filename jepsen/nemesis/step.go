@@ -49,9 +49,12 @@ func steps() []step {
 // stepPrefix begins the names of the faults that hit a step.
 const stepPrefix = "at-"
 
+// StepName is the name of the fault that ends a node at a point.
+func StepName(p faults.Point) string { return stepPrefix + string(p) }
+
 func stepNames() (names []string) {
 	for _, s := range steps() {
-		names = append(names, stepPrefix+string(s.point))
+		names = append(names, StepName(s.point))
 	}
 	return names
 }
@@ -60,7 +63,7 @@ func stepNames() (names []string) {
 func stepFaults() (list []Fault) {
 	for _, s := range steps() {
 		list = append(list, Fault{
-			Name: stepPrefix + string(s.point), About: "a node dies, or loses power, " + s.about, Need: NeedHooks, aims: []aim{leader, follower},
+			Name: StepName(s.point), About: "a node dies, or loses power, " + s.about, Need: NeedHooks, aims: []aim{leader, follower},
 			inject: func(a *attack) (*injury, error) { return a.hitStep(s) },
 		})
 	}

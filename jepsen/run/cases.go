@@ -17,6 +17,7 @@ type Case struct {
 	Workload  string
 	Nemesis   string
 	Beside    int
+	Each      time.Duration // 0: faults by chance; else each fault twice, and how long that may take
 	Hold      time.Duration // 0: as in other runs
 	Stuck     time.Duration // 0: as in other runs
 	Faults    int           // at least so many
@@ -55,7 +56,7 @@ func Cases() []Case {
 			Workload: "exactly-once", Nemesis: "kill:leader", Faults: 8,
 		}, {
 			Name: "steps", Elsewhere: "a crash between two writes left what the next start could not read", Right: "any start goes on from any step",
-			Workload: "history", Nemesis: "steps", Faults: 10,
+			Workload: "history", Nemesis: "steps", Each: StepsLimit,
 		},
 	}
 }
@@ -84,6 +85,9 @@ func (c Case) Do(ctx context.Context, base Options, each func(*Result) error) (o
 	o := base
 	o.Workload, o.Nemesis, o.Beside = c.Workload, c.Nemesis, c.Beside
 	o.Hold, o.Stuck = c.Hold, c.Stuck
+	if c.Each > 0 {
+		o.Each, o.Time = 2, c.Each
+	}
 	faults, elections := 0, 0
 	for i := range caseRuns {
 		if base.Dir != "" {

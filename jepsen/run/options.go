@@ -23,6 +23,7 @@ type Options struct {
 	Nodes    int           `json:"nodes"`
 	Rate     int           `json:"rate"`     // messages a second
 	Beside   int           `json:"beside"`   // faults in force at once
+	Each     int           `json:"each"`     // each fault so many times, in turn, within the time; 0: by chance, for all the time
 	Hold     time.Duration `json:"hold_ns"`  // how long faults last, on average; 0: holdFault
 	Stuck    time.Duration `json:"stuck_ns"` // how long a reader may stand still; 0: the check's default
 	Binary   string        `json:"binary"`   // "": built from the module in the working folder

@@ -23,6 +23,7 @@ type Result struct {
 	Dir      string          `json:"dir"` // of the run; "" if it was removed
 	Counts   workload.Counts `json:"counts"`
 	Injected map[string]int  `json:"injected"` // faults by name and aim
+	Tried    map[string]int  `json:"tried"`    // faults that were chosen, by name: not each is possible at any time
 	Exits    int             `json:"exits"`    // of processes by themselves
 	// Elections is by how much the term has grown while there were faults.
 	Elections int `json:"elections"`

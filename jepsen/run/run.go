@@ -148,7 +148,7 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 	r.nemesis = nemesis.New(nemesis.Options{
-		Cluster: r.cluster, Record: r.record, Seed: r.Seed + crc32sum(r.load.Name), Mix: r.mix, Beside: r.Beside,
+		Cluster: r.cluster, Record: r.record, Seed: r.Seed + crc32sum(r.load.Name), Mix: r.mix, Beside: r.Beside, Each: r.Each,
 		Hold: r.Hold, Rest: restFault, ElectionTimeout: ElectionTimeout,
 	})
 	r.phase(history.PhaseFaults)
@@ -177,7 +177,9 @@ func (r *runner) hurt(ctx context.Context) {
 	go func() {
 		defer close(done)
 		r.nemesis.Run(ctx)
-		<-ctx.Done() // without faults there is still the time
+		if r.Each == 0 {
+			<-ctx.Done() // without faults there is still the time
+		}
 	}()
 	for {
 		select {
@@ -218,7 +220,10 @@ func (r *runner) collect() {
 	if n := r.result.Counts.Gaps; n > 0 {
 		r.result.found("clients saw %d frames that did not follow on the one before", n)
 	}
-	r.result.Injected = r.nemesis.Counts()
+	r.result.Injected, r.result.Tried = r.nemesis.Counts(), r.nemesis.Tried()
+	for _, name := range r.nemesis.Missing() {
+		r.result.found("%s was not injected %d times within %v, in %d tries", name, r.Each, r.Time, r.result.Tried[name])
+	}
 	for _, f := range r.nemesis.Failed() {
 		r.result.found("%s", f)
 	}

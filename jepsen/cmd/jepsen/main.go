@@ -48,7 +48,8 @@ func root(out, notes io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	asJSON := cmd.PersistentFlags().Bool("json", false, "print JSON for programs")
-	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), casesCmd(out, notes, asJSON), guardsCmd(out), sumCmd(out))
+	cmd.AddCommand(runCmd(out, notes, asJSON), listCmd(out), checkCmd(out, asJSON), bugsCmd(out, notes), casesCmd(out, notes, asJSON), stepsCmd(out, notes),
+		guardsCmd(out), sumCmd(out))
 	return cmd
 }
 
@@ -76,6 +77,7 @@ func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 	f.IntVar(&o.Nodes, "nodes", 3, "members of the cluster")
 	f.IntVar(&o.Rate, "rate", 1000, "messages a second that publishers aim at")
 	f.IntVar(&o.Beside, "beside", 1, "faults in force at once, at most")
+	f.IntVar(&o.Each, "each", 0, "inject each fault so many times, in turn, and end then; broken if that is not done within the time; default: by chance, for all the time")
 	f.DurationVar(&o.Hold, "hold", 0, "how long faults last, on average; default: 2s")
 	f.DurationVar(&o.Stuck, "stuck", 0, "how long a reader may stand still when nothing is in its way; default: 20s")
 	addPlace(f, &o)
