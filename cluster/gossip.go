@@ -89,7 +89,7 @@ func (g *gossip) config(o Options) (*memberlist.Config, error) {
 	c.PushPullInterval = 15 * time.Second
 	c.Logger = g.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
 	if o.network.gossip != nil {
-		c.Transport = o.network.gossip
+		c.Transport, c.EnableCompression = o.network.gossip, false // which is not a network
 	}
 	c.Delegate, c.Events, c.Merge, c.Alive, c.Conflict = g, g, g, g, g
 	return c, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/subtree/plan"
 )
@@ -97,6 +98,7 @@ type Options struct {
 
 	wrapStores  func(stores) stores                    // tests put faults between raft and its stores
 	network     *network                               // nil: the system's
+	clock       func() time.Time                       // of the stamps of entries; nil: the machine's
 	catchUpStep func(ctx context.Context, step string) // tests look and stop there
 }
 
@@ -162,6 +164,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.network == nil {
 		o.network = sockets()
+	}
+	if o.clock == nil {
+		o.clock = faults.Now
 	}
 	if o.Stream.History != nil {
 		h := *o.Stream.History

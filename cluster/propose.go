@@ -6,7 +6,6 @@ import (
 
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/bugs"
-	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
 )
@@ -174,7 +173,7 @@ func (p *proposer) number(name string) uint32 {
 // header stamps an entry.
 func (p *proposer) header(sess *session, prop *proposal, k record.Kind) record.EntryHeader {
 	prop.started = time.Now()
-	p.stamp.next(faults.Now().UnixNano(), p.stream.Machine().LastTime(), prop.started)
+	p.stamp.next(p.clock().UnixNano(), p.stream.Machine().LastTime(), prop.started)
 	return record.EntryHeader{Kind: k, Time: p.stamp.last, Proposer: sess.id, Proposal: prop.number}
 }
 

@@ -40,6 +40,7 @@ type proposer struct {
 	diskLow *atomic.Bool
 	link    func() *link // to the leader, nil if there is none or this node leads
 	stuck   func(error)  // called when raft refuses for too long
+	clock   func() time.Time
 
 	codec       record.Codec
 	inflight    int           // entries in raft at once
@@ -71,7 +72,7 @@ type proposer struct {
 
 func newProposer(o Options, r applier, s *Stream, m *metrics) *proposer {
 	return &proposer{
-		raft: r, stream: s, metrics: m, log: o.Logger.Named("proposer"),
+		raft: r, stream: s, metrics: m, log: o.Logger.Named("proposer"), clock: o.clock,
 		codec: o.Codec, inflight: o.EntriesInflight, publishWait: o.PublishWait, stuckAfter: 2 * o.ElectionTimeout,
 		room: semaphore.NewWeighted(int64(o.MaxInflight)), limit: int64(o.MaxInflight),
 		wake: make(chan struct{}, 1),
