@@ -32,6 +32,7 @@ type fsmAdapter struct {
 	runs      atomic.Bool     // raft runs: nothing is restored any more
 	restoring error           // why restoring failed; raft only logs it
 	since     atomic.Int64    // bytes of entries applied since the last snapshot
+	count     atomic.Uint64   // entries applied since the node started, those of its log among them
 }
 
 var _ raft.BatchingFSM = (*fsmAdapter)(nil)
@@ -65,6 +66,7 @@ func (a *fsmAdapter) apply(l *raft.Log) {
 	a.results = results
 	a.settle(h, results)
 	a.since.Add(int64(len(l.Data)))
+	a.count.Add(1)
 	if w := newestWindow(a.stream.machine); w != a.window {
 		a.window = w
 		a.sealed()

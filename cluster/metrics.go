@@ -101,6 +101,9 @@ func (m *metrics) observe(n *Node) {
 	gauge("raft_commit_index", "Index of the last committed entry known here.", func() float64 { return float64(n.raft.CommitIndex()) })
 	gauge("raft_last_index", "Index of the last entry in the log here.", func() float64 { return float64(n.raft.LastIndex()) })
 	gauge("applied_index", "Index of the last entry applied here.", func() float64 { return float64(n.positions.index.Load()) })
+	keep(m, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "cantus_raft_entries_applied_total", Help: "Entries applied here since the node started, those of its log among them."},
+		func() float64 { return float64(n.adapter.count.Load()) }))
 	gauge("applied_seq", "Seq of the newest message applied here.", func() float64 { return float64(n.stream.Machine().LastSeq()) })
 	gauge("producers", "Producers remembered.", func() float64 { return float64(n.stream.Machine().Producers()) })
 	gauge("topics", "Topics.", func() float64 { return float64(n.stream.Table().Topics()) })
