@@ -153,7 +153,7 @@ func TestReachable(t *testing.T) {
 		{"10.0.0.1:4790", "", "10.0.0.1:1", "10.0.0.1:4790"},
 		{"0.0.0.0:4790", "", "10.0.0.2:1", "10.0.0.2:4790"},
 		{"[::]:4790", "host.example", "0.0.0.0:1", "host.example:4790"},
-		{"127.0.0.1:4790", "host.example", "0.0.0.0:1", "127.0.0.1:4790"},
+		{"10.0.0.1:4790", "host.example", "10.0.0.1:1", "host.example:4790"},
 	} {
 		addr, err := net.ResolveTCPAddr("tcp", test.bound)
 		if err != nil {

@@ -147,17 +147,17 @@ func gossipKey(c *config.Config) []byte {
 	return key
 }
 
-// reachable is the address that others dial for a bound listener: its own host, unless that stands for all addresses.
+// reachable is the address that others dial for a bound listener, on the host that the node advertises: they reach none of its listeners
+// otherwise. Else it is on the host listened on, unless that stands for all addresses.
 func reachable(c *config.Config, bound net.Addr) string {
 	host, port, err := net.SplitHostPort(bound.String())
 	if err != nil {
 		return bound.String()
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+	if c.Cluster.Advertise != "" {
 		host = c.Cluster.Advertise
-		if host == "" {
-			host, _, _ = net.SplitHostPort(c.Listen.Raft)
-		}
+	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host, _, _ = net.SplitHostPort(c.Listen.Raft)
 	}
 	return net.JoinHostPort(host, port)
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,7 +181,7 @@ func proxyOfTwo(t *testing.T) (p *Proxy, c net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := exchange(c, "hello", 10*time.Second); err != nil {
+	if err := exchange(c, "hello", 30*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	return p, c
@@ -196,7 +197,7 @@ func TestProxyCuts(t *testing.T) {
 		if err := exchange(c, "again", 100*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("cut %v: %v", l, err)
 		}
-		if err := errors.Join(p.Heal(), c.SetDeadline(time.Now().Add(10*time.Second))); err != nil {
+		if err := errors.Join(p.Heal(), c.SetDeadline(time.Now().Add(30*time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		b := make([]byte, len("again"))
@@ -213,20 +214,20 @@ func TestProxyShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := exchange(c, "slow", 10*time.Second); err != nil || time.Since(began) < 50*time.Millisecond {
+	if err := exchange(c, "slow", 30*time.Second); err != nil || time.Since(began) < 50*time.Millisecond {
 		t.Errorf("slow link: %v after %v", err, time.Since(began))
 	}
 	if err := p.Shape(Link{1, 0}, Shape{BytesPerSecond: 100 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	began = time.Now()
-	if err := exchange(c, strings.Repeat("x", 10<<10), 10*time.Second); err != nil || time.Since(began) < 80*time.Millisecond {
+	if err := exchange(c, strings.Repeat("x", 10<<10), 30*time.Second); err != nil || time.Since(began) < 80*time.Millisecond {
 		t.Errorf("narrow link: %v after %v", err, time.Since(began))
 	}
 	if err := p.Reset(Link{0, 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := exchange(c, "gone", 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := exchange(c, "gone", 30*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reset link: %v", err)
 	}
 }
@@ -251,27 +252,100 @@ func TestProxyDatagrams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func(text string) {
-		if _, err := sender.WriteTo([]byte(text), target); err != nil {
+	stranger, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	send := func(from net.PacketConn, text string) {
+		if _, err := from.WriteTo([]byte(text), target); err != nil {
 			t.Fatal(err)
+		}
+	}
+	expect := func(want string) {
+		t.Helper()
+		b := make([]byte, 100)
+		_ = receiver.SetReadDeadline(time.Now().Add(30 * time.Second))
+		if n, _, err := receiver.ReadFrom(b); err != nil || string(b[:n]) != want {
+			t.Errorf("%q, %v, want %q", b[:n], err, want)
 		}
 	}
 	if err := p.Cut(Link{0, 1}); err != nil {
 		t.Fatal(err)
 	}
-	send("lost")
-	b := make([]byte, 100)
-	_ = receiver.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	if n, _, err := receiver.ReadFrom(b); err == nil {
-		t.Errorf("%q came through a cut", b[:n])
-	}
+	send(sender, "lost")
+	send(stranger, "behind") // a relay takes one after the other
+	expect("behind")
 	if err := p.Heal(); err != nil {
 		t.Fatal(err)
 	}
-	send("kept")
-	_ = receiver.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if n, _, err := receiver.ReadFrom(b); err != nil || string(b[:n]) != "kept" {
-		t.Errorf("%q, %v", b[:n], err)
+	send(sender, "kept")
+	expect("kept")
+}
+
+// TestProxyPorts: every port of a node is relayed, and cut, as others dial it.
+func TestProxyPorts(t *testing.T) {
+	p, _ := proxyOfTwo(t)
+	p.mu.Lock()
+	place := p.nodes[1].place
+	p.mu.Unlock()
+	for _, addr := range []string{place.Listen.Client, place.Listen.HTTP, place.Listen.Gossip} {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go echo(l)
+		_, port, _ := net.SplitHostPort(addr)
+		c, err := net.Dial("tcp", net.JoinHostPort(place.Advertise, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := exchange(c, "hello", 30*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Cut(Link{0, 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := exchange(c, "again", 100*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s, cut: %v", addr, err)
+		}
+		if err := p.Heal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestInode: connections that were dialed from one port to several are told apart.
+func TestInode(t *testing.T) {
+	seen, local := map[string]bool{}, (*net.TCPAddr)(nil)
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+			return errors.Join(raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) }), err)
+		}}
+		if local != nil {
+			d.LocalAddr = local
+		}
+		c, err := d.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		local = c.LocalAddr().(*net.TCPAddr)
+		inode := ""
+		for end := time.Now().Add(30 * time.Second); inode == "" && time.Now().Before(end); {
+			inode = inodeOf(local, l.Addr().(*net.TCPAddr))
+		}
+		if inode == "" || seen[inode] || !hasSocket(os.Getpid(), inode) {
+			t.Errorf("inode %q after %v", inode, seen)
+		}
+		seen[inode] = true
 	}
 }
 

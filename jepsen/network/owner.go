@@ -7,13 +7,39 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
-// owner finds the node that dialed a connection by the address it dialed from.
-func (p *Proxy) owner(addr *net.TCPAddr) int {
-	inode := inodeOf(addr)
+// ownerTries and ownerPause bound the search for who dialed. The kernel shows its table of sockets piece by piece: one that comes or goes
+// meanwhile can hide another.
+const (
+	ownerTries = 50
+	ownerPause = 2 * time.Millisecond
+)
+
+// owner finds the node that dialed a connection by its two ends, as the dialer sees them. A connection of this process, and one that ends
+// before its dialer is found, is foreign.
+func (p *Proxy) owner(local, remote *net.TCPAddr) int {
+	for tries := 1; ; tries++ {
+		inode := inodeOf(local, remote)
+		if node, found := p.holder(inode); found {
+			return node
+		}
+		if tries == ownerTries || inode != "" && hasSocket(os.Getpid(), inode) {
+			return foreign
+		}
+		select {
+		case <-time.After(ownerPause):
+		case <-p.ctx.Done():
+			return foreign
+		}
+	}
+}
+
+// holder is the node whose process has a socket open.
+func (p *Proxy) holder(inode string) (node int, found bool) {
 	if inode == "" {
-		return foreign
+		return 0, false
 	}
 	p.mu.Lock()
 	pids := make(map[int]int, len(p.nodes))
@@ -23,27 +49,35 @@ func (p *Proxy) owner(addr *net.TCPAddr) int {
 	p.mu.Unlock()
 	for node, pid := range pids {
 		if pid > 0 && hasSocket(pid, inode) {
-			return node
+			return node, true
 		}
 	}
-	return foreign
+	return 0, false
 }
 
-// inodeOf looks a local IPv4 address up in the kernel's table of sockets; "" if it is not there.
-func inodeOf(addr *net.TCPAddr) string {
+// noInode is what the kernel shows of sockets that are nobody's any more.
+const noInode = "0"
+
+// inodeOf looks an IPv4 connection of this machine up in the kernel's table of sockets; "" if it is not there. Both ends count: a port
+// that dials here may have dialed elsewhere, too.
+func inodeOf(local, remote *net.TCPAddr) string {
 	table, err := os.ReadFile("/proc/net/tcp")
-	v4 := addr.IP.To4()
-	if err != nil || v4 == nil {
+	if err != nil || local.IP.To4() == nil || remote.IP.To4() == nil {
 		return ""
 	}
-	local := fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(v4), addr.Port)
+	from, to := tableAddr(local), tableAddr(remote)
 	for line := range strings.Lines(string(table)) {
 		// sl local_address rem_address st queues timer retrnsmt uid timeout inode
-		if fields := strings.Fields(line); len(fields) > 9 && fields[1] == local {
+		if fields := strings.Fields(line); len(fields) > 9 && fields[1] == from && fields[2] == to && fields[9] != noInode {
 			return fields[9]
 		}
 	}
 	return ""
+}
+
+// tableAddr is an IPv4 address as the table of sockets has it.
+func tableAddr(a *net.TCPAddr) string {
+	return fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(a.IP.To4()), a.Port)
 }
 
 // hasSocket tells whether a process has a socket open.

@@ -16,8 +16,9 @@ import (
 //
 //	node 0 listens on 127.0.0.1:p, says it is 127.a.b.1 ◄── relay 127.a.b.1:p ◄── dialed by the others
 //
-// Whose connection a relay has accepted is found out through /proc: a node dials from any port. Datagrams come from the gossip
-// port of their sender.
+// Every port of a node is relayed: raft, gossip, the client port that takes forwarded publishes, and the control plane. The harness dials
+// the latter two directly; what it dials because a node told of it goes through a relay that does it no harm. Whose connection a relay has
+// accepted is found out through /proc: a node dials from any port. Datagrams come from the gossip port of their sender.
 type Proxy struct {
 	subnet string // "127.a.b."
 
@@ -64,27 +65,46 @@ func (p *Proxy) Add(node int, pid func() int) (Place, error) {
 		n.pid = pid
 		return n.place, nil
 	}
-	host := p.subnet + strconv.Itoa(node+1)
-	n := &proxied{node: node, pid: pid}
+	for tries := 1; ; tries++ {
+		n, err := p.relay(node, pid)
+		if err == nil {
+			p.nodes[node] = n
+			return n.place, nil
+		}
+		if tries == addTries {
+			return Place{}, fmt.Errorf("make relays for node %d: %w", node, err)
+		}
+	}
+}
+
+// addTries bounds the draws of ports: those of a relay may be another harness's by chance.
+const addTries = 5
+
+// relay makes the relays of a node on ports of its own.
+func (p *Proxy) relay(node int, pid func() int) (*proxied, error) {
 	addrs, err := loopback.Addrs(4)
 	if err != nil {
-		return Place{}, err
+		return nil, err
 	}
+	host := p.subnet + strconv.Itoa(node+1)
 	onHost := func(addr string) string { return host + strings.TrimPrefix(addr, "127.0.0.1") }
+	n := &proxied{node: node, pid: pid}
 	n.place = Place{Listen: Ports{addrs[0], addrs[1], addrs[2], addrs[3]}, Advertise: host, Gossip: onHost(addrs[3])}
-	err = errors.Join(
-		p.relayTCP(n, onHost(n.place.Listen.Raft), n.place.Listen.Raft),
-		p.relayTCP(n, n.place.Gossip, n.place.Listen.Gossip),
-		p.relayUDP(n),
-	)
+	for _, addr := range addrs {
+		if err == nil {
+			err = p.relayTCP(n, onHost(addr), addr)
+		}
+	}
+	if err == nil {
+		err = p.relayUDP(n)
+	}
 	if err != nil {
 		for _, end := range n.close {
 			err = errors.Join(err, end())
 		}
-		return Place{}, fmt.Errorf("make relays for node %d: %w", node, err)
+		return nil, err
 	}
-	p.nodes[node] = n
-	return n.place, nil
+	return n, nil
 }
 
 // link returns the state of a link, which stays the same object for ever.

@@ -33,7 +33,7 @@ func (p *Proxy) relayTCP(n *proxied, addr, target string) error {
 
 // serve relays one connection until it ends.
 func (p *Proxy) serve(dialer *net.TCPConn, n *proxied, target string) {
-	from := p.owner(dialer.RemoteAddr().(*net.TCPAddr))
+	from := p.owner(dialer.RemoteAddr().(*net.TCPAddr), dialer.LocalAddr().(*net.TCPAddr))
 	there, back := p.link(Link{from, n.node}), p.link(Link{n.node, from})
 	// A dial through a cut gets no answer until the cut ends.
 	if !there.passable(p.ctx.Done()) || !back.passable(p.ctx.Done()) {
