@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/cantus-bus/cantus/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }

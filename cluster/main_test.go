@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/cantus-bus/cantus/internal/leak"
 )
 
 // shortChecks is how many random cases a property gets with -short: for builds that are many times slower.
@@ -19,5 +21,5 @@ func TestMain(m *testing.M) {
 		}
 	}
 	// bolt leaves this one behind when it meets a damaged page as it opens a file; the node then refuses to start.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("go.etcd.io/bbolt.(*DB).freepages.func2"))
+	leak.VerifyTestMain(m, goleak.IgnoreAnyFunction("go.etcd.io/bbolt.(*DB).freepages.func2"))
 }

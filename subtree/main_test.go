@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/cantus-bus/cantus/internal/leak"
 )
 
 // shortChecks is how many random cases a property gets with -short: for builds that are many times slower.
@@ -18,5 +18,5 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	leak.VerifyTestMain(m)
 }

@@ -3,13 +3,12 @@ package fake_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/cantus-bus/cantus/client/conformance"
 	"github.com/cantus-bus/cantus/client/fake"
+	"github.com/cantus-bus/cantus/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	for name, o := range map[string]fake.Options{"one node": {}, "three nodes": {Nodes: 3}, "no forwarding": {Nodes: 3, NoForward: true}} {

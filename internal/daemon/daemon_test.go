@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/internal/config"
+	"github.com/cantus-bus/cantus/internal/leak"
 	"github.com/cantus-bus/cantus/internal/loopback"
 )
 
 var nullLogger = hclog.NewNullLogger()
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // freeAddrs are n addresses for nodes that name each other or come back on their ports.
 func freeAddrs(t *testing.T, n int) []string {

@@ -186,7 +186,7 @@ func TestGoroutinesAreWatched(t *testing.T) {
 	tree := mustLoad(t)
 	for _, s := range tree.sources {
 		if s.test {
-			watched[s.pkg] = watched[s.pkg] || bytes.Contains(s.text, []byte("goleak."))
+			watched[s.pkg] = watched[s.pkg] || bytes.Contains(s.text, []byte("leak.VerifyTestMain("))
 			continue
 		}
 		helper[s.pkg] = helper[s.pkg] || imports(s, "testing") || strings.HasSuffix(s.pkg, "test")
@@ -199,7 +199,7 @@ func TestGoroutinesAreWatched(t *testing.T) {
 	}
 	for pkg, at := range starts {
 		if !watched[pkg] && !helper[pkg] {
-			t.Errorf("%s: %s starts goroutines but no test of it looks for leaks: add func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }", at, pkg)
+			t.Errorf("%s: %s starts goroutines but no test of it looks for leaks: add func TestMain(m *testing.M) { leak.VerifyTestMain(m) }", at, pkg)
 		}
 	}
 }

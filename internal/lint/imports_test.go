@@ -49,12 +49,14 @@ var floors = map[string]int{
 	"internal/output":   1,
 	"internal/units":    1,
 	"internal/vfs":      1,
+	"internal/leak":     1,
 	"internal/lint":     1,
 	"internal/loopback": 1,
 	"jepsen/history":    1,
 	"configs":           1,
 	"internal/bugs":     0, // constants that build tags set
 	"internal/faults":   0,
+	"internal/stall":    0,
 }
 
 // floorOf finds the floor of a package by its longest listed prefix: a package below another may import the one above it.

@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/internal/dataset"
+	"github.com/cantus-bus/cantus/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func TestParseSpeed(t *testing.T) {
 	for text, want := range map[string]Speed{"max": 0, "original": 1, "20x": 20, "0.5x": 0.5} {

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/cantus-bus/cantus/internal/faults"
+	"github.com/cantus-bus/cantus/internal/leak"
 	"github.com/cantus-bus/cantus/jepsen/network"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func nodes(n int) (list []*node.Node) {
 	for i := range n {

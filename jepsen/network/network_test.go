@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/cantus-bus/cantus/internal/leak"
 )
 
 // helper makes the test's own binary the process that runs at a place: "serve ADDR" echoes, "ask ADDR" wants its line back.
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leak.VerifyTestMain(m)
 }
 
 func echo(l net.Listener) {

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/cantus-bus/cantus/internal/leak"
 	"github.com/cantus-bus/cantus/jepsen/check"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // TestRun does a short run with a kill, without the rights of root, and judges its folder again.
 func TestRun(t *testing.T) {

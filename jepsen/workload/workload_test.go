@@ -9,14 +9,13 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/leak"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // TestTopics: the same seed makes the same topics; all are valid, and every subset matches at least one of them.
 func TestTopics(t *testing.T) {

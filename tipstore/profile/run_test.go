@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/cantus-bus/cantus/internal/leak"
 	"github.com/cantus-bus/cantus/tipstore/heapbench"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // small is a config that is measured at once.
 func small() Config {

@@ -6,17 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/leak"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/wire"
 	"github.com/cantus-bus/cantus/tipstore"
 	"github.com/cantus-bus/cantus/transport/transporttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 func open(t *testing.T) *transporttest.Broker {
 	t.Helper()
