@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/stall"
 	"github.com/cantus-bus/cantus/subtree"
 )
 
@@ -126,15 +127,10 @@ func (c *fileClient) copy(ctx context.Context, p filePeer, sum [32]byte, size in
 
 // get asks for a path, from a byte on. The body fails when nothing comes for c.stall.
 func (c *fileClient) get(ctx context.Context, p filePeer, path string, from int64) (body io.ReadCloser, length int64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	watch := &stallWatch{cancel: cancel, limit: c.stall}
-	watch.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
+	ctx, watch := stall.New(ctx, c.stall, errStalled)
 	defer func() {
 		if err != nil {
-			watch.stop()
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-				err = fmt.Errorf("%w: %w", cause, err)
-			}
+			err = watch.End(err)
 		}
 	}()
 	req, err := http.NewRequestWithContext(context.WithValue(ctx, wantedPeer{}, p), http.MethodGet, "http://"+p.addr+path, nil)
@@ -153,8 +149,7 @@ func (c *fileClient) get(ctx context.Context, p filePeer, path string, from int6
 	if err := checkAnswer(resp, want, from); err != nil {
 		return nil, 0, errors.Join(err, resp.Body.Close())
 	}
-	watch.body, watch.ctx = resp.Body, ctx
-	return watch, resp.ContentLength, nil
+	return watch.Body(resp.Body), resp.ContentLength, nil
 }
 
 func checkAnswer(resp *http.Response, want int, from int64) error {
@@ -167,37 +162,6 @@ func checkAnswer(resp *http.Response, want int, from int64) error {
 		return fmt.Errorf("%w: range %q, wanted from byte %d", errPeerLies, resp.Header.Get("Content-Range"), from)
 	}
 	return nil
-}
-
-// stallWatch is a body that fails when nothing comes for a while.
-type stallWatch struct {
-	body   io.ReadCloser
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	limit  time.Duration
-}
-
-func (w *stallWatch) Read(b []byte) (int, error) {
-	n, err := w.body.Read(b)
-	if n > 0 {
-		w.timer.Reset(w.limit)
-	}
-	if cause := context.Cause(w.ctx); err != nil && err != io.EOF && cause != nil {
-		err = cause
-	}
-	return n, err
-}
-
-func (w *stallWatch) stop() {
-	w.timer.Stop()
-	w.cancel(context.Canceled)
-}
-
-// Close ends the request.
-func (w *stallWatch) Close() error {
-	w.stop()
-	return w.body.Close()
 }
 
 // PeerFiles asks another node, or this one, for its files.

@@ -8,10 +8,14 @@ import (
 	"io/fs"
 	"net/http"
 	"time"
+
+	"github.com/cantus-bus/cantus/internal/stall"
 )
 
 // stallLimit is how long a node may send nothing of a file. Files are large, so the time for one of them has no bound.
 const stallLimit = 30 * time.Second
+
+var errStalled = fmt.Errorf("the node sent nothing for %v", stallLimit)
 
 // Is makes an answer "not found" match fs.ErrNotExist.
 func (e *Refused) Is(target error) bool {
@@ -38,18 +42,12 @@ func (c *Client) Base() string { return c.bases[0] }
 // Open reads what lies under path, from an offset on, on the first node. The caller closes it. errors.Is(err, fs.ErrNotExist) if the
 // node has nothing there.
 func (c *Client) Open(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	s := &stalling{cancel: cancel}
-	s.timer = time.AfterFunc(stallLimit, func() {
-		cancel(fmt.Errorf("the node sent nothing for %v", stallLimit))
-	})
+	ctx, watch := stall.New(ctx, stallLimit, errStalled)
 	resp, err := c.open(ctx, c.bases[0]+path, offset)
 	if err != nil {
-		s.stop()
-		return nil, err
+		return nil, watch.End(err)
 	}
-	s.ctx, s.body = ctx, resp.Body
-	return s, nil
+	return watch.Body(resp.Body), nil
 }
 
 func (c *Client) open(ctx context.Context, url string, offset int64) (*http.Response, error) {
@@ -75,34 +73,4 @@ func (c *Client) open(ctx context.Context, url string, offset int64) (*http.Resp
 		return nil, fmt.Errorf("GET %s: read the answer: %w", url, err)
 	}
 	return nil, refusal("GET "+url, resp.StatusCode, body)
-}
-
-// stalling is a body whose request ends when nothing comes for too long.
-type stalling struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	body   io.ReadCloser
-}
-
-func (s *stalling) Read(b []byte) (int, error) {
-	n, err := s.body.Read(b)
-	if n > 0 {
-		s.timer.Reset(stallLimit)
-	}
-	if err != nil && !errors.Is(err, io.EOF) && s.ctx.Err() != nil {
-		err = context.Cause(s.ctx)
-	}
-	return n, err
-}
-
-// Close ends the request.
-func (s *stalling) Close() error {
-	s.stop()
-	return s.body.Close()
-}
-
-func (s *stalling) stop() {
-	s.timer.Stop()
-	s.cancel(nil)
 }
