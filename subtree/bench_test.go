@@ -174,13 +174,17 @@ func BenchmarkRewrite(b *testing.B) {
 
 // scan reads all matches and returns the cursor's figures.
 func scan(b *testing.B, st *Store, filter string) ReadStats {
-	c := st.NewCursor(topic.NewMatcher(st.table, mustFilters(b, filter)), 1)
+	_, last := st.Bounds()
+	return scanRange(b, st, filter, 1, last)
+}
+
+func scanRange(b *testing.B, st *Store, filter string, from, upTo uint64) ReadStats {
+	c := st.NewCursor(topic.NewMatcher(st.table, mustFilters(b, filter)), from)
 	defer c.Close()
 	var v View
 	defer v.Release()
-	_, last := st.Bounds()
-	for v.Scanned < last {
-		if err := c.Read(&v, Limit{}); err != nil {
+	for v.Scanned < upTo {
+		if err := c.Read(&v, Limit{UpTo: upTo}); err != nil {
 			b.Fatal(err)
 		}
 	}

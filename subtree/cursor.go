@@ -2,14 +2,9 @@ package subtree
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/cantus-bus/cantus/internal/topic"
 )
-
-// maxCandidates is up to how many topics a filter's are looked up one by one in a directory; beyond, the directory is
-// walked and each of its topics shown to the matcher.
-const maxCandidates = 1024
 
 // fileCost is what entering a file counts for Limit.Scan, in bytes.
 const fileCost = 32 << 10
@@ -17,14 +12,17 @@ const fileCost = 32 << 10
 // Cursor reads, in seq order, what a matcher accepts. It belongs to one goroutine. Between reads it holds no file: what a
 // rewrite replaces is removed at once, and the cursor goes on in the new file.
 //
-// Invariant: every match at or below scanned has been returned; while merge.f is not nil, merge reads that file's matches
-// from scanned+1 on.
+// Invariant: every match at or below scanned has been returned.
 type Cursor struct {
 	s       *Store
 	m       *topic.Matcher
 	scanned uint64
 	told    uint64 // Scanned of the last read
-	merge   merge
+	stats   ReadStats
+
+	group *group // the file that the cursor is in, and who else is; nil: in none
+	merge *merge // reads group's file for this cursor alone; nil: the group's readers read together, or nothing was read yet
+	at    place  // in what they have read
 
 	candidates []topic.ID // ascending: all topics that match, if known; see many
 	many       bool       // there are more than maxCandidates
@@ -32,26 +30,43 @@ type Cursor struct {
 }
 
 // NewCursor returns a cursor whose first record will be the first match with seq >= next. The matcher is the cursor's from
-// now on.
+// now on. The cursor must be closed.
 func (s *Store) NewCursor(m *topic.Matcher, next uint64) *Cursor {
 	next = max(next, 1)
-	c := &Cursor{s: s, m: m, scanned: next - 1, told: next - 1}
-	c.merge.reader = reader{op: "read", cache: s.cache, total: &s.read}
-	c.merge.budget = s.o.CursorBytes
-	return c
+	return &Cursor{s: s, m: m, scanned: next - 1, told: next - 1}
+}
+
+// newMerge returns an empty merge.
+func (c *Cursor) newMerge() *merge {
+	return &merge{reader: reader{op: "read", cache: c.s.cache, total: &c.s.read}, budget: c.s.o.CursorBytes}
 }
 
 // Position is the last seq looked at: Scanned of the last read.
 func (c *Cursor) Position() uint64 { return c.told }
 
-// Stats are the cursor's figures so far.
-func (c *Cursor) Stats() ReadStats { return c.merge.stats }
+// Stats are the cursor's figures so far. What another cursor has read and this one was given is in Messages and Bytes only.
+func (c *Cursor) Stats() ReadStats { return c.stats }
 
 // Rest lets go of the memory that the cursor holds but keeps its position: for readers that pause.
-func (c *Cursor) Rest() { c.merge.free() }
+func (c *Cursor) Rest() {
+	c.leave()
+	c.merge = nil
+}
 
 // Close is Rest for good. Views stay valid.
 func (c *Cursor) Close() { c.Rest() }
+
+// leave ends the cursor's stay in a file.
+func (c *Cursor) leave() {
+	if c.merge != nil {
+		c.merge.reset()
+	}
+	c.at = place{}
+	if c.group != nil {
+		c.s.groups.leave(c.group)
+		c.group = nil
+	}
+}
 
 // Read fills v, reusing its buffer, with the next matches. Count 0 with Scanned at UpTo or at the last of Bounds means that
 // there is nothing more now; Count 0 with a lower Scanned: call again. Errors: *GoneError, *CorruptError, ErrTableBehind;
@@ -62,7 +77,6 @@ func (c *Cursor) Read(v *View, l Limit) error {
 	r := read{c: c, v: v, l: l, scan: l.Scan}
 	err := r.run()
 	if err != nil {
-		c.merge.reset()
 		_ = c.s.noteDamage(err)
 		if v.Count == 0 {
 			return err
@@ -71,8 +85,8 @@ func (c *Cursor) Read(v *View, l Limit) error {
 	}
 	c.told = max(c.told, min(c.scanned, l.UpTo))
 	v.finish(c.told)
-	c.merge.stats.Messages += uint64(v.Count)
-	c.merge.stats.Bytes += uint64(v.Bytes)
+	c.stats.Messages += uint64(v.Count)
+	c.stats.Bytes += uint64(v.Bytes)
 	return nil
 }
 
@@ -99,13 +113,14 @@ func (r *read) run() error {
 			return &GoneError{Wanted: c.scanned + 1, Oldest: first}
 		}
 		if err != nil {
+			c.leave()
 			return err
 		}
 		err = r.file(f, upTo)
 		left := c.s.hasLeft(f)
 		c.s.release(f)
 		if err != nil {
-			c.merge.reset()
+			c.leave()
 			if left {
 				continue // what was replaced may have been damaged: look into the new file
 			}
@@ -116,30 +131,57 @@ func (r *read) run() error {
 }
 
 // file reads from one file until its end or a limit.
-func (r *read) file(f *file, upTo uint64) error {
+func (r *read) file(f *file, upTo uint64) (err error) {
 	c := r.c
-	before := c.merge.stats
-	if c.merge.f != f {
-		if err := c.enter(f); err != nil {
+	if c.group == nil || c.group.f != f {
+		c.leave()
+		c.group = c.s.groups.join(f, c.m)
+	}
+	if c.group.together.Load() {
+		err = r.together(f, min(upTo, f.meta.LastSeq))
+	} else {
+		err = r.alone(f, upTo)
+	}
+	if c.scanned == f.meta.LastSeq {
+		c.leave()
+	}
+	return err
+}
+
+// alone reads by the cursor's own merge.
+func (r *read) alone(f *file, upTo uint64) error {
+	c := r.c
+	if c.merge == nil {
+		c.merge = c.newMerge()
+	}
+	err := r.pull(c.merge, f, upTo)
+	if c.merge.f == f {
+		c.scanned = max(c.scanned, min(c.merge.scanned, upTo))
+	}
+	return err
+}
+
+// pull moves matches from a merge, which enters the file first if it is not at scanned in it, to the view, up to a limit.
+func (r *read) pull(g *merge, f *file, upTo uint64) (err error) {
+	before := g.stats
+	defer func() { r.c.stats.add(&g.stats, &before) }()
+	if g.f != f || g.scanned != r.c.scanned {
+		if err := r.c.enter(g, f); err != nil {
 			return err
 		}
 	}
-	used := int(c.merge.stats.cost(&before)) // a file without a match costs its entering
-	var err error
-	for err == nil && !r.full && used < r.scan && c.merge.low() <= upTo {
+	used := int(g.stats.cost(&before)) // a file without a match costs its entering
+	for err == nil && !r.full && used < r.scan && g.low() <= upTo {
 		var records []byte
 		var bound uint64
-		if records, bound, err = c.merge.head(); len(records) > 0 {
-			err = r.deliver(f, records, min(bound, upTo))
+		if records, bound, err = g.head(); len(records) > 0 {
+			err = r.deliver(g, records, min(bound, upTo))
 		}
-		used = int(c.merge.stats.cost(&before))
+		used = int(g.stats.cost(&before))
 	}
 	r.scan -= used
 	// Nothing that matches is left below low.
-	c.scanned = max(c.scanned, min(c.merge.low()-1, f.meta.LastSeq, upTo))
-	if c.scanned == f.meta.LastSeq {
-		c.merge.reset()
-	}
+	g.scanned = max(g.scanned, min(g.low()-1, f.meta.LastSeq, upTo))
 	return err
 }
 
@@ -149,10 +191,10 @@ func (s *ReadStats) cost(before *ReadStats) uint64 {
 }
 
 // deliver copies records to the view up to a seq and the limits.
-func (r *read) deliver(f *file, records []byte, stop uint64) (err error) {
-	c, v := r.c, r.v
-	dense := c.m.Everything()
-	n, count, last := 0, 0, c.scanned
+func (r *read) deliver(g *merge, records []byte, stop uint64) (err error) {
+	v := r.v
+	dense := r.c.m.Everything()
+	n, count, last := 0, 0, g.scanned
 	for n < len(records) {
 		rec := records[n:]
 		seq, size := seqOf(rec), sizeOf(rec)
@@ -164,132 +206,15 @@ func (r *read) deliver(f *file, records []byte, stop uint64) (err error) {
 			break
 		}
 		if seq <= last || dense && seq != last+1 {
-			err = f.corrupt("read", 0, fmt.Sprintf("seq %d where one above %d is due", seq, last), nil)
+			err = g.f.corrupt("read", 0, fmt.Sprintf("seq %d where one above %d is due", seq, last), nil)
 			break
 		}
 		n, count, last = n+size, count+1, seq
 	}
 	if n > 0 {
 		v.add(records[:n], count, seqOf(records), last)
-		c.merge.consume(n, last)
-		c.scanned = last
+		g.consume(n, last)
+		g.scanned = last
 	}
 	return err
-}
-
-// enter begins to read a file at scanned+1.
-func (c *Cursor) enter(f *file) error {
-	c.merge.reset()
-	if int(f.meta.MaxTopic) >= c.s.table.Nodes() {
-		return fmt.Errorf("subtree: read %s: topic %d: %w", f.name, f.meta.MaxTopic, ErrTableBehind)
-	}
-	next := c.scanned + 1
-	all := c.m.Everything()
-	if !all {
-		c.findCandidates()
-	}
-	for i := range f.foot.partitions {
-		p := &f.foot.partitions[i]
-		part := c.s.table.Partition(p.node)
-		if part == topic.NoPartition || c.s.table.PartitionNode(part) != p.node {
-			return f.corrupt("read", 0, fmt.Sprintf("topic %d is not a partition of this stream", p.node), nil)
-		}
-		coverage := c.m.Coverage(part)
-		if coverage == topic.CoverNone {
-			continue
-		}
-		if err := c.addPartition(f, p, coverage, next); err != nil {
-			return err
-		}
-	}
-	c.merge.begin(f, c.m, next)
-	return nil
-}
-
-// addPartition adds the sections of a partition that may hold matches.
-func (c *Cursor) addPartition(f *file, p *partition, coverage topic.Coverage, next uint64) error {
-	if coverage == topic.CoverAll {
-		for i := range p.sections {
-			if sec := &p.sections[i]; sec.last >= next {
-				c.merge.sources = append(c.merge.sources, source{sec: sec})
-			}
-		}
-		return nil
-	}
-	wants := make([]blockSet, len(p.sections))
-	err := c.eachMatch(f, p, func(e entry) {
-		sec := &p.sections[e.section]
-		if e.last < next {
-			return
-		}
-		if wants[e.section] == nil {
-			wants[e.section] = newBlockSet(sec.blocks)
-		}
-		e.eachRun(wants[e.section].add)
-	})
-	if err != nil {
-		return err
-	}
-	for i := range p.sections {
-		if wants[i] != nil {
-			c.merge.sources = append(c.merge.sources, source{sec: &p.sections[i], want: wants[i], filter: true})
-		}
-	}
-	return nil
-}
-
-// eachMatch calls fn with the directory entries that match.
-func (c *Cursor) eachMatch(f *file, p *partition, fn func(entry)) error {
-	if !c.many {
-		return c.merge.eachOf(f, p, c.candidatesIn(p), fn)
-	}
-	return c.merge.eachTopic(f, p, func(e entry) bool {
-		if c.m.Match(e.topic) {
-			fn(e)
-		}
-		return true
-	})
-}
-
-// candidatesIn are the candidates of one partition.
-func (c *Cursor) candidatesIn(p *partition) []topic.ID {
-	part := c.s.table.Partition(p.node)
-	return slices.DeleteFunc(slices.Clone(c.candidates), func(id topic.ID) bool { return c.s.table.Partition(id) != part })
-}
-
-// findCandidates lists the topics that match, if they are few. The table only grows, so the list holds for all files whose
-// topics the table knew when it was made.
-func (c *Cursor) findCandidates() {
-	nodes := c.s.table.Nodes()
-	if nodes == c.known {
-		return
-	}
-	c.known, c.many, c.candidates = nodes, false, c.candidates[:0]
-	for _, filter := range c.m.Filters() {
-		id, ok := c.s.table.Lookup(filter.Path())
-		if !ok {
-			continue
-		}
-		if !filter.Subtree() {
-			c.candidates = append(c.candidates, id)
-		} else if !c.addBelow(id) {
-			c.many, c.candidates = true, nil
-			return
-		}
-	}
-	slices.Sort(c.candidates)
-}
-
-// addBelow adds a node and all below it; false if they are too many.
-func (c *Cursor) addBelow(id topic.ID) bool {
-	c.candidates = append(c.candidates, id)
-	for i := len(c.candidates) - 1; i < len(c.candidates); i++ {
-		for child := range c.s.table.Children(c.candidates[i]) {
-			if len(c.candidates) >= maxCandidates {
-				return false
-			}
-			c.candidates = append(c.candidates, child)
-		}
-	}
-	return true
 }

@@ -94,7 +94,7 @@ func TestCursorMemory(t *testing.T) {
 			t.Errorf("budget %d: held up to %d bytes, the limit is %d; %d messages", budget, most, limit, counted)
 		}
 		c.Rest()
-		if c.merge.held != 0 || c.merge.sources != nil || c.merge.spare != nil {
+		if c.merge != nil || c.group != nil || len(st.groups.mu.all) > 0 {
 			t.Error("a resting cursor holds memory")
 		}
 		v.Release()

@@ -17,6 +17,8 @@ var (
 	ErrNotFound = errors.New("no such message")
 	// ErrReceiving says that the same file is being received already.
 	ErrReceiving = errors.New("the file is being received already")
+	// ErrNewerVersion says that a newer program wrote the manifest. It comes in a CorruptError, though nothing is damaged.
+	ErrNewerVersion = errors.New("start it with a newer version")
 	// ErrClosed says that the Store was closed.
 	ErrClosed = errors.New("history is closed")
 )
@@ -27,7 +29,7 @@ type CorruptError struct {
 	File   string // name within the folder
 	Offset int64  // in bytes from the file's beginning
 	Rule   string // what is wrong there
-	Err    error  // the system's error, if the bytes could not be read at all
+	Err    error  // the system's error, if the bytes could not be read at all; ErrNewerVersion
 
 	of *file // nil: not known, or not a file of history
 }

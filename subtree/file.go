@@ -261,6 +261,7 @@ func (s *Store) retire(f *file) {
 func (s *Store) dispose(f *file) {
 	_ = f.closeHandle()
 	s.cache.drop(f)
+	s.groups.drop(f)
 	if !s.isTaken(f.name) {
 		_ = s.fs.Remove(f.path())
 	}

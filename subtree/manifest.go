@@ -1,6 +1,7 @@
 package subtree
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -96,7 +97,7 @@ func decodeManifest(b []byte) (*manifest, *fault) {
 	case string(b[:8]) != manifestMagic:
 		return nil, &fault{0, "not a manifest: wrong magic"}
 	case le.Uint32(b[8:]) < 1 || le.Uint32(b[8:]) > manifestVersion:
-		return nil, &fault{8, "unknown version: written by a newer program"}
+		return nil, &fault{8, "unknown version"}
 	}
 	end, head := len(b)-4, manifestHeadSize
 	if le.Uint32(b[end:]) != checksum(b[:end]) {
@@ -188,9 +189,28 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	}
 	m, fault := decodeManifest(b)
 	if fault != nil {
-		return nil, &CorruptError{Op: "open", File: manifestName, Offset: fault.at, Rule: fault.rule}
+		e := &CorruptError{Op: "open", File: manifestName, Offset: fault.at, Rule: fault.rule}
+		if isNewer(b) {
+			e.Err = ErrNewerVersion
+		}
+		return nil, e
 	}
 	return m, nil
+}
+
+// isNewer tells a manifest of a newer program from one of this or an older one whose version alone is damaged.
+func isNewer(b []byte) bool {
+	if len(b) < 12+4 || string(b[:8]) != manifestMagic || le.Uint32(b[8:]) <= manifestVersion {
+		return false
+	}
+	own, end := bytes.Clone(b), len(b)-4
+	for v := range uint32(manifestVersion) {
+		le.PutUint32(own[8:], v+1)
+		if le.Uint32(own[end:]) == checksum(own[:end]) {
+			return false
+		}
+	}
+	return true
 }
 
 func readWhole(fsys vfs.FS, path string) ([]byte, error) {

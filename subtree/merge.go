@@ -71,6 +71,7 @@ type merge struct {
 	f       *file
 	m       *topic.Matcher // nil: every record is wanted
 	next    uint64         // records below are not wanted
+	scanned uint64         // every wanted record at or below was consumed
 	sources []source
 	queue   queue
 	budget  int
@@ -82,7 +83,7 @@ type merge struct {
 
 // begin prepares to read from next on; sources were added.
 func (g *merge) begin(f *file, m *topic.Matcher, next uint64) {
-	g.f, g.m, g.next = f, m, next
+	g.f, g.m, g.next, g.scanned = f, m, next, max(next, 1)-1
 	g.queue.items = g.queue.items[:0]
 	g.share = g.fairShare()
 	for i := range g.sources {
@@ -136,12 +137,6 @@ func (g *merge) reset() {
 	g.sources = g.sources[:0]
 	g.queue.items = g.queue.items[:0]
 	g.f = nil
-}
-
-// free lets go of all memory.
-func (g *merge) free() {
-	g.reset()
-	g.sources, g.queue.items, g.raw, g.spare, g.buf = nil, nil, nil, nil, nil
 }
 
 // head returns records that come next, all of one source, and a seq: those at or below it may be consumed before head is

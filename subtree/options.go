@@ -7,6 +7,8 @@ const (
 	DefaultCacheBytes = 32 << 20
 	// DefaultCursorBytes bounds the decoded records that a cursor holds between reads.
 	DefaultCursorBytes = 32 << 20
+	// DefaultSharedBytes bounds the records that readers of the same filters keep for each other.
+	DefaultSharedBytes = 32 << 20
 	// DefaultReadBytes bounds a read whose Limit leaves Bytes open.
 	DefaultReadBytes = 256 << 10
 	// DefaultScanBytes bounds the decoded bytes of a read whose Limit leaves Scan open.
@@ -18,6 +20,7 @@ type Options struct {
 	OpenFiles   int   // files kept open while nobody reads them; each running read may hold one more
 	CacheBytes  int64 // of block tables and topic directories, shared by all readers
 	CursorBytes int   // decoded records held by one cursor; see DESIGN.md, "Memory"
+	SharedBytes int64 // of records that cursors with the same filters keep for each other, in all
 }
 
 func (o *Options) normalise() {
@@ -29,6 +32,9 @@ func (o *Options) normalise() {
 	}
 	if o.CursorBytes <= 0 {
 		o.CursorBytes = DefaultCursorBytes
+	}
+	if o.SharedBytes <= 0 {
+		o.SharedBytes = DefaultSharedBytes
 	}
 }
 

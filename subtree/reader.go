@@ -17,6 +17,17 @@ type ReadStats struct {
 	Files         uint64 // entered
 }
 
+// add adds what was counted between before and after.
+func (s *ReadStats) add(after, before *ReadStats) {
+	s.Messages += after.Messages - before.Messages
+	s.Bytes += after.Bytes - before.Bytes
+	s.StoredBytes += after.StoredBytes - before.StoredBytes
+	s.DecodedBytes += after.DecodedBytes - before.DecodedBytes
+	s.Blocks += after.Blocks - before.Blocks
+	s.BlocksSkipped += after.BlocksSkipped - before.BlocksSkipped
+	s.Files += after.Files - before.Files
+}
+
 // reader reads the parts of files for one goroutine and counts. The file that is given to its methods is open and held.
 type reader struct {
 	op    string

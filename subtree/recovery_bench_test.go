@@ -50,11 +50,8 @@ func benchRecovery(b *testing.B, st *Store) {
 		b.Run(filter, func(b *testing.B) { benchScan(b, st, filter, true) })
 	}
 	b.Run("linear/bench/p7/**", func(b *testing.B) { benchLinear(b, st, "bench/p7/**") })
-	for name, filter := range map[string]func(i int) string{
-		"20x**":          func(int) string { return "**" },
-		"20xbench/pN/**": func(i int) string { return fmt.Sprintf("bench/p%d/**", i*5) },
-	} {
-		b.Run(name, func(b *testing.B) { benchTogether(b, st, disk, filter) })
+	for _, x := range twenties {
+		b.Run(x.name, func(b *testing.B) { benchTogether(b, st, disk, x) })
 	}
 	b.Run("10 of a topic", func(b *testing.B) {
 		var first, whole time.Duration
@@ -90,35 +87,62 @@ func diskRate(b *testing.B, st *Store) float64 {
 	return float64(total) / time.Since(begin).Seconds()
 }
 
+// twenty says what each of twenty readers reads, and where the i-th begins in a stream, in twentieths.
+type twenty struct {
+	name   string
+	filter func(i int) string
+	from   func(i int) int
+}
+
+// twenties are readers of the same, who can share; of different parts; and of everything, far from each other.
+var twenties = []twenty{
+	{"20x**", func(int) string { return "**" }, func(int) int { return 0 }},
+	{"20xbench/pN/**", func(i int) string { return fmt.Sprintf("bench/p%d/**", i*5) }, func(int) int { return 0 }},
+	{"20x** apart", func(int) string { return "**" }, func(i int) int { return i }},
+}
+
+// read reads the i-th reader's part and returns the cursor's figures: apart, a twentieth of the stream.
+func (x twenty) read(b *testing.B, st *Store, i int) ReadStats {
+	_, last := st.Bounds()
+	from, upTo := uint64(1), last
+	if x.from(1) > 0 {
+		from, upTo = last*uint64(i)/20+1, last*uint64(i+1)/20
+	}
+	return scanRange(b, st, x.filter(i), from, upTo)
+}
+
 // benchTogether lets twenty readers start at once, cold. share is what one gets, compared with a twentieth of what the disk
-// could feed to one alone.
-func benchTogether(b *testing.B, st *Store, disk float64, filter func(i int) string) {
+// could feed to one alone: as if nothing that one has read were of use to another.
+func benchTogether(b *testing.B, st *Store, disk float64, x twenty) {
 	const readers = 20
-	var messages, bytes, stored atomic.Uint64
+	lone := x.read(b, st, 0)
+	var messages, bytes atomic.Uint64
 	var heap uint64
-	cpu := cpuTime()
+	var used time.Duration
 	for b.Loop() {
 		b.StopTimer()
 		forget(b, st)
 		runtime.GC()
 		before := heapInUse()
+		cpu0 := cpuTime()
 		b.StartTimer()
 		var wg sync.WaitGroup
 		for i := range readers {
 			wg.Go(func() {
-				one := scan(b, st, filter(i))
+				one := x.read(b, st, i)
 				messages.Add(one.Messages)
 				bytes.Add(one.Bytes)
-				stored.Add(one.StoredBytes)
 			})
 		}
 		done := make(chan struct{})
 		go func() { wg.Wait(); close(done) }()
 		heap = max(heap, peakHeap(done)-before)
+		used += cpuTime() - cpu0
 	}
-	perCore(b, cpu, float64(messages.Load()), "msg")
+	b.ReportMetric(float64(messages.Load())/b.Elapsed().Seconds(), "msg/s")
+	b.ReportMetric(float64(messages.Load())/used.Seconds(), "msg/core-s")
 	perReader := float64(bytes.Load()) / readers / b.Elapsed().Seconds()
-	b.ReportMetric(perReader/(disk*float64(bytes.Load())/float64(stored.Load())/readers), "share")
+	b.ReportMetric(perReader/(disk*float64(lone.Bytes)/float64(lone.StoredBytes)/readers), "share")
 	b.ReportMetric(float64(heap)/readers/1e6, "heap_MB/reader")
 }
 

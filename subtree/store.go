@@ -17,14 +17,15 @@ import (
 // any goroutine between Open and Close. Seals and rewrites run one at a time each, beside each other and beside readers.
 //
 // Locks, in the order in which they are taken: sealing, rewriting or scrubbing, publishing, incoming, a file's opening, mu,
-// the cache's.
+// the cache's or the groups'.
 type Store struct {
-	fs    vfs.FS
-	dir   string
-	table *topic.Table
-	o     Options
-	cache *cache
-	views sync.Pool // of *[]byte: buffers of views
+	fs     vfs.FS
+	dir    string
+	table  *topic.Table
+	o      Options
+	cache  *cache
+	groups *groups
+	views  sync.Pool // of *[]byte: buffers of views
 	// chunks are of *[]byte, maxChunk each: the memory of windows to be sealed
 	chunks sync.Pool
 	// spillLimit is spillMemory; tests make it small.
@@ -58,7 +59,7 @@ type Store struct {
 // reads that need it fail. The topics of all files must be topics of t, though maybe not yet (see ErrTableBehind).
 func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 	o.normalise()
-	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes), spillLimit: spillMemory}
+	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes), groups: newGroups(o.SharedBytes), spillLimit: spillMemory}
 	s.views.New = func() any { return new([]byte) }
 	s.mu.damaged = make(map[string]*CorruptError)
 	s.mu.received = make(map[fileSum]*received)

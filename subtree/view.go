@@ -10,8 +10,9 @@ type View struct {
 	First, Last uint64   // seqs of the first and last record; 0 if there is none
 	Scanned     uint64   // every match at or below has now been returned
 
-	buf  *[]byte    // nil: nothing is held
-	pool *sync.Pool // the Store's, of buffers
+	buf    *[]byte    // nil: nothing is held
+	pool   *sync.Pool // the Store's, of buffers
+	shared []byte     // records that other readers may have too; nil, or buf is
 }
 
 // Release gives the memory back. Calling it again, or on a View that was never filled, does nothing.
@@ -21,7 +22,7 @@ func (v *View) Release() {
 		v.pool.Put(v.buf)
 	}
 	clear(v.Parts)
-	v.buf, v.Parts = nil, v.Parts[:0]
+	v.buf, v.shared, v.Parts = nil, nil, v.Parts[:0]
 }
 
 // reset begins a read.
@@ -42,10 +43,17 @@ func (v *View) add(records []byte, count int, first, last uint64) {
 	v.Last = last
 }
 
+// share makes an empty view one of records that others may read too.
+func (v *View) share(records []byte, count int, first, last uint64) {
+	v.shared, v.Bytes, v.Count, v.First, v.Last = records, len(records), count, first, last
+}
+
 // finish ends a read.
 func (v *View) finish(scanned uint64) {
 	v.Scanned = scanned
 	if v.buf != nil {
 		v.Parts = append(v.Parts, *v.buf)
+	} else if v.shared != nil {
+		v.Parts = append(v.Parts, v.shared)
 	}
 }
