@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +14,16 @@ import (
 	"github.com/cantus-bus/cantus/internal/vfs"
 	"github.com/cantus-bus/cantus/internal/wire"
 	"github.com/cantus-bus/cantus/subtree"
-	"github.com/cantus-bus/cantus/subtree/plan"
 	"github.com/cantus-bus/cantus/tipstore"
 )
+
+// historyOptions are those of historyFeeder's streams.
+func historyOptions(fs vfs.FS) StreamOptions {
+	return StreamOptions{Tip: smallTip, MaxTopics: 1000, MaxProducers: 10, History: &HistoryOptions{
+		Dir: "history", FS: fs, RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond,
+		Subtree: subtree.Options{OpenFiles: 3, CacheBytes: 64 << 10, CursorBytes: 64 << 10},
+	}}
+}
 
 // historyFeeder is a feeder whose stream keeps history in fs.
 func historyFeeder(tb testing.TB, fs vfs.FS) *feeder {
@@ -30,10 +35,7 @@ func historyFeeder(tb testing.TB, fs vfs.FS) *feeder {
 
 func (f *feeder) open(tb testing.TB, fs vfs.FS) {
 	tb.Helper()
-	s, err := NewStream(StreamOptions{Tip: smallTip, MaxTopics: 1000, MaxProducers: 10, History: &HistoryOptions{
-		Dir: "history", FS: fs, RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond,
-		Subtree: subtree.Options{OpenFiles: 3, CacheBytes: 64 << 10, CursorBytes: 64 << 10},
-	}})
+	s, err := NewStream(historyOptions(fs))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -86,130 +88,18 @@ func failEvery(m *vfs.Mem, n int64) {
 	})
 }
 
-// planAny plans a random range that may be planned: new windows, or a merge. Volumes come from the archived windows.
-func (w *readerWorld) planAny() {
-	m := w.s.Machine()
-	gs := m.Generations()
-	_, archived := w.s.history.store.Windows()
-	r, ok := unplanned(gs, m.Windows(), min(archived, newestWindow(m)), 1)
-	if len(gs) > 1 && rapid.Bool().Draw(w.r, "merge") {
-		i := rapid.IntRange(0, len(gs)-2).Draw(w.r, "from")
-		j := rapid.IntRange(i+1, len(gs)-1).Draw(w.r, "to")
-		r, ok = windowRange{gs[i].FirstWindow, gs[j].LastWindow}, true
-	}
-	if !ok {
-		return
-	}
-	p := planner{store: w.s.history.store, table: w.s.table, opts: plan.Options{Budget: rapid.IntRange(1, 6).Draw(w.r, "budget")}}
-	var previous *fsm.Generation
-	if len(gs) > 0 {
-		previous = &gs[len(gs)-1]
-	}
-	plans, err := p.plan(r, previous)
-	if errors.Is(err, subtree.ErrOutOfOrder) {
-		return // a rewrite that ended just now has replaced what was to be looked at
-	}
-	if err != nil {
-		w.r.Fatal(err)
-	}
-	body := fsm.PlanBody(fsm.Generation{Number: m.NextGeneration(), FirstWindow: r.first, LastWindow: r.last, Plans: plans})
-	if err := w.command(w.now, record.KindPlan, body); err != nil {
-		w.r.Fatal(err)
-	}
-}
-
-// restart loses the tip and the state, keeps history, and replays the log. Readers resume where they were.
-func (w *readerWorld) restart(t *testing.T, fs vfs.FS) {
-	for _, rd := range w.readers {
-		rd.Close()
-	}
-	w.close(t)
-	w.open(t, fs)
-	if !rapid.Bool().Draw(w.r, "readers come back at once") {
-		w.replay(t)
-	} else {
-		defer w.replay(t)
-	}
-	w.readers = slices.DeleteFunc(w.readers, func(rd *tracked) bool { return !w.resume(rd) })
-}
-
-// resume opens a reader anew after what it got; it is false if that is no longer retained. One whose start time has not come stays as it
-// is.
-func (w *readerWorld) resume(t *tracked) bool {
-	o := ReaderOptions{Filters: t.filters, Start: wire.StartSeq, Value: max(t.Position(), t.delivered) + 1}
-	if t.since != 0 {
-		o = ReaderOptions{Filters: t.filters, Start: wire.StartTime, Value: uint64(t.since)}
-	} else if t.floating {
-		o.Value = t.start
-	}
-	r, err := w.s.OpenReader(o)
-	if oldest := w.s.Machine().FirstSeq(); o.Start == wire.StartSeq && o.Value < oldest && isGone(err) {
-		return false
-	}
-	if err != nil {
-		w.r.Fatal(err)
-	}
-	head := t.head
-	t.Reader = r
-	t.head, t.floating = head, t.since != 0
-	return true
-}
-
 // TestHistoryAgainstBruteForce: a tiny ring and tiny windows, so that nearly everything is read from history; writes that fail,
 // random plans and merges, restarts. Every reader gets exactly what a scan over all messages says, and never falls off.
 func TestHistoryAgainstBruteForce(t *testing.T) {
 	var past, tip uint64
 	rapid.Check(t, func(r *rapid.T) {
-		fs, faults := vfs.NewMem(), rapid.SampledFrom([]int64{0, 7, 23}).Draw(r, "faults")
-		w := &readerWorld{feeder: historyFeeder(t, fs), r: r, now: 1000}
-		failEvery(fs, faults)
-		if err := w.windows(rapid.SampledFrom([]uint64{1, 2000, 9000}).Draw(r, "window")); err != nil {
-			r.Fatal(err)
-		}
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			switch k := rapid.IntRange(0, 20).Draw(r, "step"); {
-			case k < 9:
-				w.write()
-			case k < 11 && len(w.readers) < 10:
-				w.openReader()
-			case k < 13:
-				w.planAny()
-			case k < 14 && rapid.IntRange(0, 3).Draw(r, "restart") == 0:
-				fs.SetHook(nil)
-				w.restart(t, fs)
-				failEvery(fs, faults)
-			case len(w.readers) > 0:
-				w.read(rapid.IntRange(0, len(w.readers)-1).Draw(r, "reader"))
-			}
-		}
-		w.settled(t)
-		for range 3 {
-			w.openReader()
-		}
-		for i := range w.readers {
-			w.drain(i)
-		}
+		w := newHistoryWorld(t, r, 1, 2000, 9000)
+		w.live(step{4, always(w.planAny)}, step{1, always(w.restart)})
+		w.finish()
 		past, tip = past+w.s.history.pastMessages.Load(), tip+w.s.history.tipMessages.Load()
-		for _, t := range w.readers {
-			t.Close()
-		}
-		w.equalElsewhere(t)
-		w.close(t)
 	})
 	if past == 0 || tip == 0 {
 		t.Errorf("%d messages from history, %d from the tip: the test shows nothing", past, tip)
-	}
-}
-
-// equalElsewhere applies the log on another node and wants the same files there.
-func (w *readerWorld) equalElsewhere(t *testing.T) {
-	other := &feeder{log: w.log}
-	other.open(t, vfs.NewMem())
-	defer other.close(t)
-	other.replay(t)
-	other.settled(t)
-	if got, want := fmt.Sprint(other.s.history.store.Files()), fmt.Sprint(w.s.history.store.Files()); got != want {
-		w.r.Fatalf("another node has other files:\n%s\nhere:\n%s", got, want)
 	}
 }
 

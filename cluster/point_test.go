@@ -87,16 +87,7 @@ func TestPointsAgainstBruteForce(t *testing.T) {
 			r.Fatal(err)
 		}
 		w.write()
-		for range rapid.IntRange(1, 100).Draw(r, "steps") {
-			switch k := rapid.IntRange(0, 9).Draw(r, "step"); {
-			case k < 5:
-				w.write()
-			case k < 6:
-				w.planAny()
-			default:
-				w.checkPoints()
-			}
-		}
+		w.live(100, step{5, always(w.write)}, step{1, always(w.planAny)}, step{4, always(w.checkPoints)})
 		w.checkPoints()
 	})
 }

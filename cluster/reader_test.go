@@ -49,22 +49,8 @@ type tracked struct {
 func TestReaderAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := &readerWorld{feeder: newFeeder(t, smallTip), r: r, now: 1000}
-		for range rapid.IntRange(1, 150).Draw(r, "steps") {
-			switch k := rapid.IntRange(0, 9).Draw(r, "step"); {
-			case k < 4:
-				w.write()
-			case k < 5 && len(w.readers) < 20:
-				w.openReader()
-			case len(w.readers) > 0:
-				w.read(rapid.IntRange(0, len(w.readers)-1).Draw(r, "reader"))
-			}
-		}
-		for i := len(w.readers) - 1; i >= 0; i-- {
-			w.drain(i)
-		}
-		for _, t := range w.readers {
-			t.Close()
-		}
+		w.live(150, step{4, always(w.write)}, step{1, w.openOne(20)}, step{5, w.readAny})
+		w.drainAll()
 		if err := w.s.Close(); err != nil {
 			r.Fatal(err)
 		}

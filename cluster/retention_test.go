@@ -150,8 +150,8 @@ func TestMergeKeepsWithinRetention(t *testing.T) {
 	}
 }
 
-// retainAny drops what a random limit says.
-func (w *readerWorld) retainAny() {
+// retainAny drops what a random limit says, if that is anything.
+func (w *historyWorld) retainAny() bool {
 	m := w.s.Machine()
 	c := keepAll
 	switch n := rapid.Uint64Range(0, 5000).Draw(w.r, "limit"); rapid.IntRange(0, 2).Draw(w.r, "by") {
@@ -164,7 +164,7 @@ func (w *readerWorld) retainAny() {
 	}
 	through := retainable(m.Windows(), m.Generations(), c, m.LastTime())
 	if through == 0 {
-		return
+		return false
 	}
 	last, _ := m.Window(through)
 	if err := w.command(w.now, record.KindRetain, fsm.RetainBody(through)); err != nil {
@@ -173,10 +173,14 @@ func (w *readerWorld) retainAny() {
 	if first, _ := w.s.Bounds(); first != last.LastSeq+1 || m.FirstSeq() != first {
 		w.r.Fatalf("dropped up to seq %d, but the oldest is %d, of the log %d", last.LastSeq, first, m.FirstSeq())
 	}
+	return true
 }
 
 // checkRetained holds point reads around the oldest seq against a scan.
-func (w *readerWorld) checkRetained(t *testing.T) {
+func (w *historyWorld) checkRetained() bool {
+	if len(w.all) == 0 {
+		return false
+	}
 	oldest, last := w.s.Bounds()
 	seq := rapid.Uint64Range(1, last).Draw(w.r, "point")
 	m, err := w.s.MessageAt(context.Background(), seq)
@@ -184,12 +188,12 @@ func (w *readerWorld) checkRetained(t *testing.T) {
 		if gone := new(tipstore.GoneError); !errors.As(err, &gone) || gone.Oldest != oldest {
 			w.r.Fatalf("seq %d, oldest %d: %v", seq, oldest, err)
 		}
-		return
+		return true
 	}
 	if err != nil || m.Topic != w.all[seq-1].topic || m.Record.Seq() != seq {
 		w.r.Fatalf("seq %d: %q, want %q: %v", seq, m.Topic, w.all[seq-1].topic, err)
 	}
-	fs := mustFilters(t, rapid.SampledFrom(readerFilters).Draw(w.r, "filter"))
+	fs := mustFilters(w.t, rapid.SampledFrom(readerFilters).Draw(w.r, "filter"))
 	_, got, err := lastEach(w.s, LastQuery{Filters: fs, Seq: seq})
 	want := lastOf(w.all, fs, seq)
 	for name, at := range want {
@@ -205,6 +209,7 @@ func (w *readerWorld) checkRetained(t *testing.T) {
 	if err != nil || !maps.Equal(got, want) {
 		w.r.Fatalf("last under %v at %d, oldest %d: %v, want %v: %v", fs, seq, oldest, got, want, err)
 	}
+	return true
 }
 
 // TestRetentionAgainstBruteForce: readers of history while its beginning is dropped, plans and merges made, writes fail, and nodes restart.
@@ -212,80 +217,15 @@ func (w *readerWorld) checkRetained(t *testing.T) {
 func TestRetentionAgainstBruteForce(t *testing.T) {
 	dropped := 0
 	rapid.Check(t, func(r *rapid.T) {
-		fs, faults := vfs.NewMem(), rapid.SampledFrom([]int64{0, 7, 23}).Draw(r, "faults")
-		w := &readerWorld{feeder: historyFeeder(t, fs), r: r, now: 1000}
-		failEvery(fs, faults)
-		if err := w.windows(rapid.SampledFrom([]uint64{1, 2000, 9000}).Draw(r, "window")); err != nil {
-			r.Fatal(err)
-		}
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			switch k := rapid.IntRange(0, 20).Draw(r, "step"); {
-			case k < 9:
-				w.write()
-			case k < 11 && len(w.readers) < 10:
-				w.openReader()
-			case k < 12:
-				w.planAny()
-			case k < 13:
-				w.retainAny()
-			case k < 14 && rapid.IntRange(0, 3).Draw(r, "restart") == 0:
-				fs.SetHook(nil)
-				w.restart(t, fs)
-				failEvery(fs, faults)
-			case k < 15 && len(w.all) > 0:
-				w.checkRetained(t)
-			case len(w.readers) > 0:
-				w.read(rapid.IntRange(0, len(w.readers)-1).Draw(r, "reader"))
-			}
-		}
-		w.retained(t)
-		for range 3 {
-			w.openReader()
-		}
-		for i := len(w.readers) - 1; i >= 0; i-- {
-			w.drain(i)
-		}
-		for _, t := range w.readers {
-			t.Close()
-		}
+		w := newHistoryWorld(t, r, 1, 2000, 9000)
+		w.live(step{4, w.retainAny}, step{1, always(w.restart)}, step{4, w.checkRetained})
+		w.finish()
 		if w.s.Machine().FirstSeq() > 1 {
 			dropped++
 		}
-		w.retainedElsewhere(t)
-		w.close(t)
 	})
 	if dropped == 0 {
 		t.Error("nothing was ever dropped: the test shows nothing")
-	}
-}
-
-// retained waits until history holds what is to be retained, and that only.
-func (f *feeder) retained(tb testing.TB) {
-	tb.Helper()
-	f.settled(tb)
-	eventually(tb, "history to drop what is not retained", func() bool {
-		windows := f.s.Machine().Windows()
-		first, _ := f.s.history.store.Windows()
-		return len(windows) == 0 || first == windows[0].Number
-	})
-}
-
-// retainedElsewhere applies the log on another node, which has an old folder or none, and wants the same files there.
-func (w *readerWorld) retainedElsewhere(t *testing.T) {
-	other := &feeder{log: w.log}
-	fs := vfs.NewMem()
-	other.open(t, fs)
-	if rapid.Bool().Draw(w.r, "the other restarts") {
-		other.replay(t)
-		other.settled(t)
-		other.close(t)
-		other.open(t, fs)
-	}
-	defer other.close(t)
-	other.replay(t)
-	other.retained(t)
-	if got, want := fmt.Sprint(other.s.history.store.Files()), fmt.Sprint(w.s.history.store.Files()); got != want {
-		w.r.Fatalf("another node has other files:\n%s\nhere:\n%s", got, want)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -15,19 +14,17 @@ import (
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/vfs"
 	"github.com/cantus-bus/cantus/internal/wire"
-	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/tipstore"
 )
 
 // snapshotWorld is a world of readers whose stream is restored from snapshots.
 type snapshotWorld struct {
-	*readerWorld
-	t       *testing.T
-	fs      *vfs.Mem
+	*historyWorld
 	digest  map[string]string // of the log so far
 	pending *pendingSnapshot  // captured, not written yet
 	last    *writtenSnapshot
-	tip     tipstore.Options
+
+	restored int // times that a snapshot was restored
 }
 
 type pendingSnapshot struct {
@@ -41,19 +38,20 @@ type writtenSnapshot struct {
 	state []byte
 }
 
-// historyOptions are those of historyFeeder's streams.
-func historyOptions(fs vfs.FS) StreamOptions {
-	return StreamOptions{Tip: smallTip, MaxTopics: 1000, MaxProducers: 10, History: &HistoryOptions{
-		Dir: "history", FS: fs, RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond,
-		Subtree: subtree.Options{OpenFiles: 3, CacheBytes: 64 << 10, CursorBytes: 64 << 10},
-	}}
+// capture takes the state now; it is written later.
+func (w *snapshotWorld) capture() bool {
+	if w.pending != nil {
+		return false
+	}
+	w.pending = &pendingSnapshot{w.index, w.s.capture()}
+	return true
 }
 
-// capture takes the state now; it is written later.
-func (w *snapshotWorld) capture() { w.pending = &pendingSnapshot{w.index, w.s.capture()} }
-
 // persist writes what was captured, though the stream has gone on since.
-func (w *snapshotWorld) persist() {
+func (w *snapshotWorld) persist() bool {
+	if w.pending == nil {
+		return false
+	}
 	p := w.pending
 	w.pending = nil
 	sealed, ok := p.state.state.Sealed()
@@ -70,40 +68,25 @@ func (w *snapshotWorld) persist() {
 	w.last = &writtenSnapshot{state: b.Bytes(), m: snapManifest{
 		index: p.index, seq: st.Seq(), firstSeq: st.First(), window: sealed.Number, windowSeq: sealed.LastSeq,
 	}}
+	return true
 }
 
 // restartFromSnapshot loses tip and state and restores them from the last snapshot and the log behind it. The ring may have another
 // size after it.
 func (w *snapshotWorld) restartFromSnapshot() {
-	for _, rd := range w.readers {
-		rd.Close()
-	}
 	w.pending = nil
 	w.digest = w.s.machine.Digest().Parts
-	w.close(w.t)
-	w.tip.SizeBytes = int64(rapid.SampledFrom([]int{16, 40, 200}).Draw(w.r, "KiB of ring")) << 10
+	w.shut()
 	o := historyOptions(w.fs)
-	o.Tip = w.tip
+	o.Tip.SizeBytes = int64(rapid.SampledFrom([]int{16, 40, 200}).Draw(w.r, "KiB of ring")) << 10
 	s, err := openStream(o)
 	if err != nil {
 		w.r.Fatal(err)
 	}
 	w.s = s
-	from := uint64(0)
-	if w.last != nil {
-		from = w.last.m.index
-		if err := s.restore(&w.last.m, bytes.NewReader(w.last.state)); err != nil {
-			w.r.Fatal(err)
-		}
-		if err := s.tip.Check(); err != nil {
-			w.r.Fatal(err)
-		}
-		if first, last := s.Bounds(); first != 1 && last > 0 || last != w.last.m.seq {
-			w.r.Fatalf("restored at %d, %d to %d can be read", w.last.m.seq, first, last)
-		}
-	}
+	from := w.restore()
 	s.start()
-	replay := func() {
+	w.comeBack(func() {
 		for i := from; i < w.index; i++ {
 			if _, _, err := s.Apply(i+1, w.log[i], nil); err != nil {
 				w.r.Fatal(err)
@@ -112,15 +95,25 @@ func (w *snapshotWorld) restartFromSnapshot() {
 		if got := s.machine.Digest().Parts; !maps.Equal(got, w.digest) {
 			w.r.Fatalf("after the restart\n%v\nbefore it\n%v", got, w.digest)
 		}
+	})
+}
+
+// restore brings the last snapshot, if there is one, into a stream that was just opened. It returns the index up to which the log is in it.
+func (w *snapshotWorld) restore() (index uint64) {
+	if w.last == nil {
+		return 0
 	}
-	if rapid.Bool().Draw(w.r, "readers come back at once") {
-		defer replay()
-	} else {
-		replay()
+	w.restored++
+	if err := w.s.restore(&w.last.m, bytes.NewReader(w.last.state)); err != nil {
+		w.r.Fatal(err)
 	}
-	for _, rd := range w.readers {
-		w.resume(rd)
+	if err := w.s.tip.Check(); err != nil {
+		w.r.Fatal(err)
 	}
+	if first, last := w.s.Bounds(); first != 1 && last > 0 || last != w.last.m.seq {
+		w.r.Fatalf("restored at %d, %d to %d can be read", w.last.m.seq, first, last)
+	}
+	return w.last.m.index
 }
 
 // produce uses a producer, so that the state holds some.
@@ -137,49 +130,11 @@ func (w *snapshotWorld) produce() {
 func TestSnapshotsAgainstBruteForce(t *testing.T) {
 	restored := 0
 	rapid.Check(t, func(r *rapid.T) {
-		fs, faults := vfs.NewMem(), rapid.SampledFrom([]int64{0, 7, 23}).Draw(r, "faults")
-		w := &snapshotWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs), r: r, now: 1000}, t: t, fs: fs, tip: smallTip}
-		failEvery(fs, faults)
-		if err := w.windows(rapid.SampledFrom([]uint64{1, 2000, 9000, 1 << 30}).Draw(r, "window")); err != nil {
-			r.Fatal(err)
-		}
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			switch k := rapid.IntRange(0, 22).Draw(r, "step"); {
-			case k < 9:
-				w.write()
-			case k < 11 && len(w.readers) < 10:
-				w.openReader()
-			case k < 12:
-				w.planAny()
-			case k < 13:
-				w.produce()
-			case k < 15 && w.pending == nil:
-				w.capture()
-			case k < 17 && w.pending != nil:
-				w.persist()
-			case k < 18:
-				if w.last != nil {
-					restored++
-				}
-				fs.SetHook(nil)
-				w.restartFromSnapshot()
-				failEvery(fs, faults)
-			case len(w.readers) > 0:
-				w.read(rapid.IntRange(0, len(w.readers)-1).Draw(r, "reader"))
-			}
-		}
-		w.settled(t)
-		for range 3 {
-			w.openReader()
-		}
-		for i := range w.readers {
-			w.drain(i)
-		}
-		for _, rd := range w.readers {
-			rd.Close()
-		}
-		w.equalElsewhere(t)
-		w.close(t)
+		w := &snapshotWorld{historyWorld: newHistoryWorld(t, r, 1, 2000, 9000, 1<<30)}
+		restart := func() { w.healthy(w.restartFromSnapshot) }
+		w.live(step{4, always(w.produce)}, step{8, w.capture}, step{8, w.persist}, step{4, always(restart)})
+		w.finish()
+		restored += w.restored
 	})
 	if restored == 0 {
 		t.Error("nothing was restored: the test shows nothing")
@@ -206,7 +161,7 @@ func pointReads(t *testing.T, s *Stream) string {
 // TestRestoredPointReads: what a restored stream says of single messages is what it said before.
 func TestRestoredPointReads(t *testing.T) {
 	fs := vfs.NewMem()
-	w := &snapshotWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs)}, t: t, fs: fs}
+	w := &snapshotWorld{historyWorld: &historyWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs)}}}
 	mustDo(t, w.windows(3000))
 	for i := range 200 {
 		mustDo(t, w.publish(int64(i), make([]byte, 50), fmt.Sprintf("a/b/%d", i%17), "a/c"))
@@ -233,7 +188,7 @@ func TestRestoredPointReads(t *testing.T) {
 // which history does not have any more, and drops them again.
 func TestRestoreFromBeforeRetention(t *testing.T) {
 	fs := vfs.NewMem()
-	w := &snapshotWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs)}, t: t, fs: fs}
+	w := &snapshotWorld{historyWorld: &historyWorld{readerWorld: &readerWorld{feeder: historyFeeder(t, fs)}}}
 	mustDo(t, w.windows(1000))
 	fill := func() {
 		for i := range 100 {
