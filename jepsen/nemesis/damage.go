@@ -1,14 +1,17 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cantus-bus/cantus/jepsen/node"
@@ -17,8 +20,7 @@ import (
 // mendWait is how long a damaged node has to come back by itself before it gets an empty disk.
 const mendWait = 15 * time.Second
 
-// damageFault damages files of one node that is down, or up, starts it, looks what happens, and replaces it in the end: what was
-// synced on it is not there any more, so nothing may be built on it.
+// damageFault damages files of one node that is down, starts it, and looks what happens.
 func damageFault(name, description string, damage func(*attack, *node.Node) (string, error)) Fault {
 	return Fault{Name: name, About: description, aims: []aim{leader, follower}, inject: func(a *attack) (*injury, error) {
 		n := a.targets[0]
@@ -27,20 +29,55 @@ func damageFault(name, description string, damage func(*attack, *node.Node) (str
 		}
 		n.Kill()
 		n.SetSick(true)
+		n.SetDamaged()
+		id := n.ID()
 		detail, err := damage(a, n)
 		err = errors.Join(err, n.Start())
-		return &injury{targets: a.targets, detail: detail, heal: func(ctx context.Context) error {
-			defer n.SetSick(false)
-			waiting, cancel := context.WithTimeout(ctx, mendWait)
-			defer cancel()
-			if n.WaitReady(waiting) == nil {
-				sleep(a.ctx, about(a.r, time.Second)) // it reads, repairs, or finds the damage later
-			}
-			n.Kill()
-			n.SetSick(false)
-			return a.cluster().Replace(ctx, n)
-		}}, err
+		return &injury{targets: a.targets, detail: detail, heal: func(ctx context.Context) error { return a.outlive(ctx, n, id) }}, err
 	}}
+}
+
+// outlive waits until a damaged node is whole again. One that found the damage and stepped aside has come back under a new id, and is
+// to go on as it is. Else what was synced on it may not be there any more, and nothing may be built on it: it is replaced.
+func (a *attack) outlive(ctx context.Context, n *node.Node, id string) error {
+	defer n.SetSick(false)
+	waiting, cancel := context.WithTimeout(ctx, mendWait)
+	defer cancel()
+	if n.WaitReady(waiting) == nil {
+		sleep(a.ctx, about(a.r, time.Second)) // it reads, repairs, or finds the damage later
+	}
+	n.SetSick(false)
+	if now := n.ID(); now != id && n.WaitReady(waiting) == nil {
+		return a.cluster().Adopt(ctx, n, id)
+	}
+	n.Kill()
+	return a.cluster().Replace(ctx, n)
+}
+
+// raftFolder holds what a node has promised: its log, its term and its vote.
+const raftFolder = "raft"
+
+// flipRaftFault damages what a running node has mapped into its memory: it may end at once, or when it is started the next time.
+func flipRaftFault() Fault {
+	return Fault{Name: "flip-raft", About: "one bit flipped in the log, or in the term and vote, of a node that runs; it is killed afterwards", aims: []aim{leader, follower},
+		inject: func(a *attack) (*injury, error) {
+			if !a.alone() {
+				return nil, nil
+			}
+			n := a.targets[0]
+			path, err := a.victimIn(n, raftFolder, func(name string) bool { return strings.HasSuffix(name, ".db") })
+			if err != nil || path == "" {
+				return nil, err
+			}
+			n.SetSick(true)
+			n.SetDamaged()
+			id := n.ID()
+			detail, err := flip(a.r, n.Disk.Path(), path)
+			return &injury{targets: a.targets, detail: detail, heal: func(ctx context.Context) error {
+				n.Kill()
+				return errors.Join(n.Start(), a.outlive(ctx, n, id))
+			}}, err
+		}}
 }
 
 // files lists the regular files of a data folder that are not empty, in a fixed order.
@@ -58,45 +95,67 @@ func files(dir string) (list []string, err error) {
 	return list, err
 }
 
-// kinds groups files by folder and the letters of their names, so that each kind is as likely as another.
-func kinds(dir string, list []string) (groups [][]string) {
-	index := map[string]int{}
+// kinds groups files by their kind, so that each is as likely as another.
+func kinds(dir string, list []string) map[string][]string {
+	groups := map[string][]string{}
 	for _, path := range list {
-		rel, _ := filepath.Rel(dir, path)
-		kind := ""
-		for _, c := range rel {
-			if c < '0' || c > '9' {
-				kind += string(c)
-			}
-		}
-		if len(rel) > 60 { // named by a hash
-			kind = filepath.Dir(rel) + filepath.Ext(rel)
-		}
-		i, ok := index[kind]
-		if !ok {
-			i = len(groups)
-			index[kind] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], path)
+		kind := kindOf(dir, path)
+		groups[kind] = append(groups[kind], path)
 	}
 	return groups
 }
 
-// victim chooses a file of a random kind.
-func victim(r *rand.Rand, dir string) (path string, err error) {
-	list, err := files(dir)
-	if err != nil || len(list) == 0 {
-		return "", fmt.Errorf("find a file to damage in %s: %d files: %w", dir, len(list), err)
+// kindOf is a file's folder and the letters of its name.
+func kindOf(dir, path string) (kind string) {
+	rel, _ := filepath.Rel(dir, path)
+	if len(rel) > 60 { // named by a hash
+		return filepath.Dir(rel) + filepath.Ext(rel)
 	}
+	for _, c := range rel {
+		if c < '0' || c > '9' {
+			kind += string(c)
+		}
+	}
+	return kind
+}
+
+// spared are files whose bytes mean nothing to anybody.
+var spared = []string{"LOCK"}
+
+// victim chooses one of the files under dir, of a kind that was chosen as seldom as any; "": there is none.
+func (a *attack) victim(dir string, list []string) string {
 	groups := kinds(dir, list)
-	group := groups[r.IntN(len(groups))]
-	return group[r.IntN(len(group))], nil
+	for _, kind := range spared {
+		delete(groups, kind)
+	}
+	if len(groups) == 0 {
+		return ""
+	}
+	a.n.mu.Lock()
+	defer a.n.mu.Unlock()
+	names := slices.Sorted(maps.Keys(groups))
+	least := a.n.kinds[slices.MinFunc(names, func(x, y string) int { return cmp.Compare(a.n.kinds[x], a.n.kinds[y]) })]
+	names = slices.DeleteFunc(names, func(kind string) bool { return a.n.kinds[kind] > least })
+	kind := names[a.r.IntN(len(names))]
+	a.n.kinds[kind]++
+	return groups[kind][a.r.IntN(len(groups[kind]))]
+}
+
+// victimOf chooses a file of a node's data folder.
+func (a *attack) victimOf(n *node.Node) (path string, err error) {
+	list, err := files(n.Disk.Path())
+	if path = a.victim(n.Disk.Path(), list); err == nil && path == "" {
+		err = errors.New("there is none")
+	}
+	if err != nil {
+		return "", fmt.Errorf("find a file to damage in %s: %w", n.Disk.Path(), err)
+	}
+	return path, nil
 }
 
 func bitFlipFault() Fault {
-	return damageFault("bit-flip", "one bit flipped in a file of a random kind, on one node that is down", func(a *attack, n *node.Node) (string, error) {
-		path, err := victim(a.r, n.Disk.Path())
+	return damageFault("bit-flip", "one bit flipped in a file of any kind, on one node that is down", func(a *attack, n *node.Node) (string, error) {
+		path, err := a.victimOf(n)
 		if err != nil {
 			return "", err
 		}
@@ -127,8 +186,8 @@ func flip(r *rand.Rand, dir, path string) (string, error) {
 }
 
 func tornFault() Fault {
-	return damageFault("torn", "the tail of a file of a random kind is cut off, zeroed, or the file removed, on one node that is down", func(a *attack, n *node.Node) (string, error) {
-		path, err := victim(a.r, n.Disk.Path())
+	return damageFault("torn", "the tail of a file of any kind is cut off, zeroed, or the file removed, on one node that is down", func(a *attack, n *node.Node) (string, error) {
+		path, err := a.victimOf(n)
 		if err != nil {
 			return "", err
 		}

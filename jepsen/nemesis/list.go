@@ -13,7 +13,7 @@ func List() []Fault {
 		cutOneFault(), cutHalvesFault(), cutRingFault(), cutOneWayFault(), bridgeFault(), flapFault(),
 		slowFault(), narrowFault(), lossyFault(),
 		powerFault(), fullFault(), writeErrorFault(), syncErrorFault(), slowSyncFault(), hangSyncFault(), clockFault(),
-		pausePowerFault(), bitFlipFault(), flipLiveFault(), tornFault(), snapshotDamageFault(), replaceFault(), lostVoteFault(),
+		pausePowerFault(), bitFlipFault(), flipLiveFault(), flipRaftFault(), tornFault(), snapshotDamageFault(), replaceFault(), lostVoteFault(),
 	}
 	return append(list, stepFaults()...)
 }
@@ -25,7 +25,7 @@ var groups = map[string][]string{
 	"cut":     {"cut-one", "cut-halves", "cut-ring", "cut-one-way", "cut-bridge", "flap"},
 	"links":   {"slow", "narrow", "lossy"},
 	"disk":    {"power", "full", "write-error", "sync-error", "slow-sync", "hang-sync", "pause-power"},
-	"damage":  {"bit-flip", "flip-live", "torn", "snapshot-damage", "replace", "lost-vote"},
+	"damage":  {"bit-flip", "flip-live", "flip-raft", "torn", "snapshot-damage", "replace", "lost-vote"},
 	"steps":   stepNames(),
 	// quick are the faults that are over soon after they end.
 	"quick": {"kill", "pause", "stutter", "transfer", "cut-one", "cut-halves", "cut-ring", "cut-one-way", "flap", "power", "full", "slow-sync", "clock"},

@@ -19,7 +19,7 @@ const (
 	snapshotFolder = "snapshots"
 )
 
-// victimIn chooses a file of a random kind in a folder of a node's data; "": there is none.
+// victimIn chooses a file in a folder of a node's data; "": there is none.
 func (a *attack) victimIn(n *node.Node, folder string, want func(name string) bool) (path string, err error) {
 	dir := filepath.Join(n.Disk.Path(), folder)
 	list, err := files(dir)
@@ -30,9 +30,7 @@ func (a *attack) victimIn(n *node.Node, folder string, want func(name string) bo
 	if err != nil || len(list) == 0 {
 		return "", err
 	}
-	groups := kinds(dir, list)
-	group := groups[a.r.IntN(len(groups))]
-	return group[a.r.IntN(len(group))], nil
+	return a.victim(n.Disk.Path(), list), nil
 }
 
 // alone makes this attack the only one that takes synced data away, with all others in good order.
@@ -59,6 +57,7 @@ func flipLiveFault() Fault {
 			if err != nil || path == "" {
 				return nil, err
 			}
+			n.SetDamaged()
 			detail, err := flip(a.r, n.Disk.Path(), path)
 			if errors.Is(err, os.ErrNotExist) {
 				return nil, nil // it was rewritten meanwhile
@@ -115,6 +114,7 @@ func snapshotDamageFault() Fault {
 			if a.r.IntN(2) == 0 {
 				damage = tear
 			}
+			n.SetDamaged()
 			detail, err := damage(a.r, n.Disk.Path(), path)
 			if errors.Is(err, os.ErrNotExist) {
 				return nil, nil // there is a newer one
@@ -127,7 +127,7 @@ func snapshotDamageFault() Fault {
 					ask(ctx, n, "/v1/snapshot") // which removes the damaged one
 					sleep(ctx, 300*time.Millisecond)
 				}
-				return err
+				return errors.Join(err, a.cluster().WaitVoters(ctx)) // it may have stepped aside
 			}}, err
 		}}
 }

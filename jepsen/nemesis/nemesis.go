@@ -78,13 +78,14 @@ type Nemesis struct {
 	mu     sync.Mutex
 	counts map[string]int // by name and aim. Guarded by mu
 	tries  turns          // Guarded by mu
+	kinds  map[string]int // of files that were damaged, by name. Guarded by mu
 	failed []string       // faults that could not be injected or healed. Guarded by mu
 }
 
 // New makes a nemesis at rest.
 func New(o Options) *Nemesis {
 	o.Beside = max(1, o.Beside)
-	return &Nemesis{o: o, counts: map[string]int{}, tries: turns{tried: map[string]int{}, done: map[string]int{}, aimed: map[string]int{}}}
+	return &Nemesis{o: o, counts: map[string]int{}, tries: turns{tried: map[string]int{}, done: map[string]int{}, aimed: map[string]int{}}, kinds: map[string]int{}}
 }
 
 // Counts says how often each fault was injected.

@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"bytes"
+	"maps"
 	"math/bits"
 	"math/rand/v2"
 	"os"
@@ -159,11 +160,21 @@ func TestTear(t *testing.T) {
 	}
 }
 
-// TestKinds: files of one kind are one group, whatever their numbers.
-func TestKinds(t *testing.T) {
-	groups := kinds("/d", []string{"/d/raft/log.db", "/d/history/window-1", "/d/history/window-22", "/d/history/MANIFEST", "/d/id"})
-	if len(groups) != 4 || len(groups[1]) != 2 {
-		t.Errorf("%v", groups)
+// TestVictim: files of one kind are one group, whatever their numbers, and one kind comes after the other.
+func TestVictim(t *testing.T) {
+	list := []string{"/d/LOCK", "/d/raft/log.db", "/d/history/window-1", "/d/history/window-22", "/d/history/MANIFEST", "/d/id"}
+	a := &attack{n: New(Options{}), r: rand.New(rand.NewPCG(1, 1))}
+	const rounds = 10
+	hits := map[string]int{}
+	for range 4 * rounds {
+		hits[kindOf("/d", a.victim("/d", list))]++
+	}
+	want := map[string]int{"raft/log.db": rounds, "history/window-": rounds, "history/MANIFEST": rounds, "id": rounds}
+	if !maps.Equal(hits, want) {
+		t.Errorf("%v, want %v", hits, want)
+	}
+	if got := a.victim("/d", list[:1]); got != "" {
+		t.Errorf("chose %q", got)
 	}
 }
 

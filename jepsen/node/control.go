@@ -49,7 +49,11 @@ func (n *Node) ask(ctx context.Context, f func(context.Context, *control.Client)
 func (n *Node) Status(ctx context.Context) (s Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
+	pid := n.PID()
 	err = n.ask(ctx, func(ctx context.Context, c *control.Client) error { return c.Get(ctx, "/v1/status", &s) })
+	if err == nil && s.NodeID != "" {
+		n.learn(s.NodeID, pid)
+	}
 	return s, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
 const askAgain = 100 * time.Millisecond
@@ -24,10 +26,16 @@ func (c *Cluster) TryOperate() (release func(), ok bool) {
 	return func() { c.operating.Store(false) }, true
 }
 
-// WaitVoters waits until each node that is meant to be a member is ready and votes.
+// WaitVoters waits until each node that is meant to be a member is ready and votes, and nobody else does. Ids that are nobody's any
+// more, such as those that nodes had before they stepped aside, it removes.
 func (c *Cluster) WaitVoters(ctx context.Context) error {
 	for {
-		missing := c.missing(ctx)
+		missing, strangers := c.missing(ctx)
+		for _, id := range strangers {
+			if err := c.Remove(ctx, id); err != nil {
+				missing = err.Error()
+			}
+		}
 		if missing == "" {
 			for _, n := range c.Voters() {
 				n.setOutside(false)
@@ -42,21 +50,42 @@ func (c *Cluster) WaitVoters(ctx context.Context) error {
 	}
 }
 
-// missing says what lacks to a cluster in which every member votes.
-func (c *Cluster) missing(ctx context.Context) string {
+// missing says what lacks to a cluster in which every member votes, and which members are no node's: those are known when all nodes
+// are up, as one that starts may have an id that it has not told yet.
+func (c *Cluster) missing(ctx context.Context) (what string, strangers []string) {
 	roles, err := c.Members(ctx)
 	if err != nil {
-		return err.Error()
+		return err.Error(), nil
 	}
 	for _, n := range c.Voters() {
 		if !n.well() {
-			return n.Name + " is " + string(n.State())
+			return n.Name + " is " + string(n.State()), nil
+		}
+		if _, err := n.Status(ctx); err != nil { // which tells its id, too
+			return err.Error(), nil
 		}
 		if role := roles[n.ID()]; role != "leader" && role != "follower" {
-			return fmt.Sprintf("%s has the role %q", n.Name, role)
+			what = fmt.Sprintf("%s has the role %q", n.Name, role)
 		}
 	}
-	return ""
+	return what, c.strangers(roles)
+}
+
+// strangers are the members whose id is no node's.
+func (c *Cluster) strangers(roles map[string]string) (ids []string) {
+	known := map[string]bool{}
+	for _, n := range c.Nodes {
+		if s := n.State(); s == history.NodeStarting || s == history.NodePaused {
+			return nil
+		}
+		known[n.ID()] = true
+	}
+	for id := range roles {
+		if !known[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Replace kills a member, gives it an empty disk, removes its old id and waits until it votes again under a new one.

@@ -53,7 +53,9 @@ type Node struct {
 	ready   chan struct{}     // closed when this process said that it is ready. Guarded by mu
 	exits   []string          // what a process said that ended by itself. Guarded by mu
 	sick    bool              // its disk does not work. Guarded by mu
-	outside bool              // it has lost its disk, and does not vote under its new id yet. Guarded by mu
+	outside bool              // it has lost its disk or stepped aside, and does not vote under its new id yet. Guarded by mu
+	damaged bool              // its files were damaged since the disk was emptied. Guarded by mu
+	strays  []string          // changes of its id that nothing explains. Guarded by mu
 	claimed atomic.Bool       // see TryClaim
 	cared   sync.WaitGroup    // of the goroutines that watch and restart
 	closing chan struct{}     // closed by close
@@ -72,13 +74,6 @@ func (n *Node) State() history.NodeState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.state
-}
-
-// ID is the node's id as of the last time it was ready, "" before.
-func (n *Node) ID() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.id
 }
 
 // PID of the process, 0 if there is none.
@@ -170,9 +165,7 @@ func (n *Node) watch(cmd *exec.Cmd, out io.Reader, log *os.File, ready, gone cha
 			continue
 		}
 		id, _, _ := strings.Cut(rest, ",")
-		n.mu.Lock()
-		n.id = id
-		n.mu.Unlock()
+		n.learn(id, cmd.Process.Pid)
 		n.set(history.NodeUp, "id "+id, false)
 		close(ready)
 	}
@@ -281,7 +274,10 @@ func (n *Node) Wipe() error {
 	if err := n.Disk.Wipe(); err != nil {
 		return fmt.Errorf("wipe %s: %w", n.Name, err)
 	}
-	n.setOutside(true)
+	n.mu.Lock()
+	n.id, n.outside, n.damaged = "", true, false
+	n.mu.Unlock()
+	n.changed()
 	n.set(history.NodeWiped, "", false)
 	return nil
 }

@@ -231,6 +231,9 @@ func (r *runner) collect() {
 		for _, line := range n.Panics() {
 			r.result.found("%s", line)
 		}
+		for _, stray := range n.Strays() {
+			r.result.found("%s", stray)
+		}
 		r.result.Exits += len(n.Exits())
 		for _, exit := range n.Exits() {
 			r.result.note("%s ended by itself: %s", n.Name, exit)
