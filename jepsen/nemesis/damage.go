@@ -1,16 +1,9 @@
 package nemesis
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -80,67 +73,6 @@ func flipRaftFault() Fault {
 		}}
 }
 
-// files lists the regular files of a data folder that are not empty, in a fixed order.
-func files(dir string) (list []string, err error) {
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		if info, err := d.Info(); err == nil && info.Size() > 0 {
-			list = append(list, path)
-		}
-		return nil
-	})
-	slices.Sort(list)
-	return list, err
-}
-
-// kinds groups files by their kind, so that each is as likely as another.
-func kinds(dir string, list []string) map[string][]string {
-	groups := map[string][]string{}
-	for _, path := range list {
-		kind := kindOf(dir, path)
-		groups[kind] = append(groups[kind], path)
-	}
-	return groups
-}
-
-// kindOf is a file's folder and the letters of its name.
-func kindOf(dir, path string) (kind string) {
-	rel, _ := filepath.Rel(dir, path)
-	if len(rel) > 60 { // named by a hash
-		return filepath.Dir(rel) + filepath.Ext(rel)
-	}
-	for _, c := range rel {
-		if c < '0' || c > '9' {
-			kind += string(c)
-		}
-	}
-	return kind
-}
-
-// spared are files whose bytes mean nothing to anybody.
-var spared = []string{"LOCK"}
-
-// victim chooses one of the files under dir, of a kind that was chosen as seldom as any; "": there is none.
-func (a *attack) victim(dir string, list []string) string {
-	groups := kinds(dir, list)
-	for _, kind := range spared {
-		delete(groups, kind)
-	}
-	if len(groups) == 0 {
-		return ""
-	}
-	a.n.mu.Lock()
-	defer a.n.mu.Unlock()
-	names := slices.Sorted(maps.Keys(groups))
-	least := a.n.kinds[slices.MinFunc(names, func(x, y string) int { return cmp.Compare(a.n.kinds[x], a.n.kinds[y]) })]
-	names = slices.DeleteFunc(names, func(kind string) bool { return a.n.kinds[kind] > least })
-	kind := names[a.r.IntN(len(names))]
-	a.n.kinds[kind]++
-	return groups[kind][a.r.IntN(len(groups[kind]))]
-}
-
 // victimOf chooses a file of a node's data folder.
 func (a *attack) victimOf(n *node.Node) (path string, err error) {
 	list, err := files(n.Disk.Path())
@@ -163,28 +95,6 @@ func bitFlipFault() Fault {
 	})
 }
 
-// flip flips one bit.
-func flip(r *rand.Rand, dir, path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	at, bit := r.Int64N(info.Size()), r.IntN(8)
-	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, at); err != nil {
-		return "", err
-	}
-	b[0] ^= 1 << bit
-	_, err = f.WriteAt(b, at)
-	rel, _ := filepath.Rel(dir, path)
-	return fmt.Sprintf("bit %d of byte %d of %s (%d bytes)", bit, at, rel, info.Size()), err
-}
-
 func tornFault() Fault {
 	return damageFault("torn", "the tail of a file of any kind is cut off, zeroed, or the file removed, on one node that is down", func(a *attack, n *node.Node) (string, error) {
 		path, err := a.victimOf(n)
@@ -193,29 +103,6 @@ func tornFault() Fault {
 		}
 		return tear(a.r, n.Disk.Path(), path)
 	})
-}
-
-// tear damages the end of a file.
-func tear(r *rand.Rand, dir, path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	rel, _ := filepath.Rel(dir, path)
-	from := max(0, info.Size()-1-r.Int64N(min(info.Size(), 64<<10)))
-	switch r.IntN(3) {
-	case 0:
-		return fmt.Sprintf("%s cut to %d of %d bytes", rel, from, info.Size()), os.Truncate(path, from)
-	case 1:
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return "", err
-		}
-		_, err = f.WriteAt(make([]byte, info.Size()-from), from)
-		return fmt.Sprintf("%s zeroed from %d of %d bytes", rel, from, info.Size()), errors.Join(err, f.Close())
-	default:
-		return rel + " removed", os.Remove(path)
-	}
 }
 
 func replaceFault() Fault {

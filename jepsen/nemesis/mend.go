@@ -150,7 +150,7 @@ func pausePowerFault() Fault {
 			sleep(a.ctx, about(a.r, a.n.o.Hold))
 			half := len(rest) / 2
 			each(rest[half:], (*node.Node).Resume)
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), healLimit)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.n.o.Patience)
 			defer cancel()
 			err = errors.Join(err, z.WaitReady(ctx))
 			z.Pause()

@@ -63,10 +63,9 @@ type Options struct {
 	Hold, Rest time.Duration
 	// ElectionTimeout is the nodes', for pauses just below it.
 	ElectionTimeout time.Duration
+	// Patience bounds the healing of one fault.
+	Patience time.Duration
 }
-
-// healLimit bounds the healing of one fault.
-const healLimit = 90 * time.Second
 
 // Nemesis is a run of faults.
 type Nemesis struct {
@@ -175,7 +174,7 @@ func (n *Nemesis) one(ctx context.Context, r *rand.Rand, f Fault) {
 	}
 	sleep(ctx, hold)
 	// The end of the run does not leave a cluster broken.
-	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.o.Patience)
 	defer cancel()
 	if err := in.heal(healing); err != nil {
 		n.fail("heal %s on %v: %v", f.Name, node.Names(in.targets), err)

@@ -128,6 +128,26 @@ func TestFlip(t *testing.T) {
 	}
 }
 
+// TestSpot: of a file that is mostly empty, what it holds is hit.
+func TestSpot(t *testing.T) {
+	const size, held = 1 << 20, 700 << 10
+	file := make([]byte, size)
+	file[held] = 1
+	hits := 0
+	for seed := range uint64(60) {
+		at, err := spot(rand.New(rand.NewPCG(seed, 0)), bytes.NewReader(file), size)
+		if err != nil || at < 0 || at >= size {
+			t.Fatal(at, err)
+		}
+		if at/spotPage == held/spotPage {
+			hits++
+		}
+	}
+	if hits < 10 { // of about 40, each of which has 200 tries for one page of 256
+		t.Errorf("hit %d times", hits)
+	}
+}
+
 // TestTear: over many seeds a tail is cut, zeroed, and the file removed; always something is gone.
 func TestTear(t *testing.T) {
 	dir := t.TempDir()

@@ -84,7 +84,7 @@ func (a *attack) hitStep(s step) (*injury, error) {
 	err = errors.Join(err, n.NoStop())
 	if !reached && !n.Stopped() {
 		a.n.note("%s did not come by %s", n.Name, s.point)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), healLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.n.o.Patience)
 		defer cancel()
 		return nil, errors.Join(err, n.WaitReady(ctx))
 	}

@@ -39,12 +39,12 @@ type Node struct {
 	Disk  disk.Disk
 
 	dir     string // holds node.yaml, node.log and faults
-	binary  string
 	env     []string
 	record  Recorder
 	changed func() // called without locks after each change of state
 
 	mu      sync.Mutex
+	binary  string            // of the next process. Guarded by mu
 	cmd     *exec.Cmd         // nil: no process. Guarded by mu
 	gone    chan struct{}     // closed when cmd was waited for. Guarded by mu
 	state   history.NodeState // Guarded by mu
@@ -74,6 +74,20 @@ func (n *Node) State() history.NodeState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.state
+}
+
+// Binary is the broker that the next process runs.
+func (n *Node) Binary() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.binary
+}
+
+// SetBinary changes it.
+func (n *Node) SetBinary(path string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.binary = path
 }
 
 // PID of the process, 0 if there is none.
@@ -137,7 +151,7 @@ func (n *Node) Start() error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", n.Name, err)
 	}
-	cmd := n.Place.Command(n.binary, "serve", "--config", n.configPath())
+	cmd := n.Place.Command(n.Binary(), "serve", "--config", n.configPath())
 	cmd.Env, cmd.Stderr, cmd.SysProcAttr = n.env, log, dieWithUs()
 	out, err := cmd.StdoutPipe()
 	if err == nil {

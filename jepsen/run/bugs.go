@@ -26,8 +26,10 @@ func Bugs() []Bug {
 	}
 }
 
-// bugSeeds is how many seeds a bug may take to be found.
-const bugSeeds = 4
+const (
+	bugSeeds    = 4                // that a bug may take to be found
+	bugPatience = 10 * time.Second // with a cluster that may be broken for good
+)
 
 // FindBug builds the broker with a bug and runs until that is found, with several seeds. res is of the run that found it, or of the last.
 func FindBug(ctx context.Context, b Bug, faults time.Duration, seed uint64, log func(string, ...any)) (res *Result, found bool, err error) {
@@ -43,7 +45,7 @@ func FindBug(ctx context.Context, b Bug, faults time.Duration, seed uint64, log 
 	for i := range uint64(bugSeeds) {
 		res, err = Run(ctx, Options{
 			Workload: b.Workload, Nemesis: b.Nemesis, Time: faults, Seed: seed + i, Nodes: 3, Rate: 500, Binary: binary, Hooks: true,
-			Network: b.Network, Dir: filepath.Join(dir, fmt.Sprint("run-", i)), Log: log,
+			Network: b.Network, Dir: filepath.Join(dir, fmt.Sprint("run-", i)), Patience: bugPatience, Log: log,
 		})
 		if err != nil || !res.OK() {
 			break

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,7 +27,9 @@ type Options struct {
 	Each     int           `json:"each"`     // each fault so many times, in turn, within the time; 0: by chance, for all the time
 	Hold     time.Duration `json:"hold_ns"`  // how long faults last, on average; 0: holdFault
 	Stuck    time.Duration `json:"stuck_ns"` // how long a reader may stand still; 0: the check's default
+	Patience time.Duration `json:"-"`        // how long what was broken has to recover; 0: recoverLimit
 	Binary   string        `json:"binary"`   // "": built from the module in the working folder
+	From     string        `json:"from"`     // an earlier build, for workloads that upgrade
 	Tags     string        `json:"tags"`     // of the build, beside "faults"
 	Hooks    bool          `json:"hooks"`    // the binary has the tag faults
 	Network  string        `json:"network"`  // "", "netns", "proxy"
@@ -37,19 +40,23 @@ type Options struct {
 	Log func(format string, args ...any) `json:"-"`
 }
 
+// ErrNoEarlier: a run needs an earlier build of the broker, and was given none.
+var ErrNoEarlier = errors.New("no earlier build")
+
 // ElectionTimeout is what the nodes of a run are configured to.
 const ElectionTimeout = 500 * time.Millisecond
 
 // Times around the faults.
 const (
-	startLimit = 60 * time.Second
-	calm       = 3 * time.Second  // of work after the healing; after short faults no longer than these
-	drainLimit = 60 * time.Second // for readers to read the rest
-	finalLimit = 60 * time.Second // for reading everything from first
-	verifyFor  = 45 * time.Second // until the replicas must be equal
-	limpLimit  = 5 * time.Second  // for each of these, in a cluster that did not recover
-	holdFault  = 2000 * time.Millisecond
-	restFault  = 1000 * time.Millisecond
+	startLimit   = 60 * time.Second
+	recoverLimit = 90 * time.Second
+	calm         = 3 * time.Second  // of work after the healing; after short faults no longer than these
+	drainLimit   = 60 * time.Second // for readers to read the rest
+	finalLimit   = 60 * time.Second // for reading everything from first
+	verifyFor    = 45 * time.Second // until the replicas must be equal
+	limpLimit    = 5 * time.Second  // for each of these, in a cluster that did not recover
+	holdFault    = 2000 * time.Millisecond
+	restFault    = 1000 * time.Millisecond
 )
 
 // plan is options made definite.
@@ -70,9 +77,15 @@ func (o Options) plan() (p plan, err error) {
 	if o.Hold == 0 {
 		o.Hold = holdFault
 	}
+	if o.Patience == 0 {
+		o.Patience = recoverLimit
+	}
 	p.Options = o
 	if p.load, err = workload.Find(o.Workload); err != nil {
 		return p, err
+	}
+	if p.load.Before && o.From == "" {
+		return p, fmt.Errorf("%w: workload %s begins with one: say which by --from-binary", ErrNoEarlier, o.Workload)
 	}
 	switch o.Disks {
 	case "":

@@ -82,11 +82,7 @@ func (r *runner) prepare() (err error) {
 			return err
 		}
 	}
-	version, err := exec.Command(r.Binary, "version").Output()
-	if err != nil {
-		return fmt.Errorf("%s version: %w", r.Binary, err)
-	}
-	if err := r.create(strings.TrimSpace(string(version))); err != nil {
+	if err := r.create(); err != nil {
 		return err
 	}
 	net, err := network.New(r.Network, int64(r.Seed))
@@ -94,16 +90,41 @@ func (r *runner) prepare() (err error) {
 		return err
 	}
 	r.cluster, err = node.NewCluster(node.Options{
-		Binary: r.Binary, Dir: r.dir, Nodes: r.Nodes, Spare: r.load.Spare, Images: r.images, Network: net, Env: r.env(), Record: r.record,
+		Binary: r.first(), Dir: r.dir, Nodes: r.Nodes, Spare: r.load.Spare, Images: r.images, Network: net, Env: r.env(), Record: r.record,
 	})
 	return err
 }
 
+// first is the build that the nodes start with.
+func (r *runner) first() string {
+	if r.load.Before {
+		return r.From
+	}
+	return r.Binary
+}
+
+// versionOf asks a build for its version.
+func versionOf(binary string) (string, error) {
+	out, err := exec.Command(binary, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s version: %w", binary, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // create begins the history.
-func (r *runner) create(version string) (err error) {
+func (r *runner) create() error {
+	version, err := versionOf(r.Binary)
+	if err != nil {
+		return err
+	}
+	before, err := versionOf(r.first())
+	if err != nil {
+		return err
+	}
 	h := history.Header{
 		Seed: r.Seed, Workload: r.load.Name, Nemeses: nemesis.Names(r.mix), Version: version,
-		Options: map[string]string{"network": r.Network, "disks": fmt.Sprint(r.images), "rate": fmt.Sprint(r.Rate), "tags": r.Tags},
+		Options: map[string]string{"network": r.Network, "disks": fmt.Sprint(r.images), "rate": fmt.Sprint(r.Rate), "tags": r.Tags, "from": before},
 	}
 	h.Bounds.Stuck = r.Stuck
 	for i := range r.Nodes {
@@ -144,12 +165,13 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	r.result.Elections = -r.term(ctx)
 	r.world = workload.NewWorld(ctx, r.cluster, r.record, r.Seed, r.Rate)
+	r.world.Newer = r.Binary
 	if err := r.load.Start(ctx, r.world); err != nil {
 		return err
 	}
 	r.nemesis = nemesis.New(nemesis.Options{
 		Cluster: r.cluster, Record: r.record, Seed: r.Seed + crc32sum(r.load.Name), Mix: r.mix, Beside: r.Beside, Each: r.Each,
-		Hold: r.Hold, Rest: restFault, ElectionTimeout: ElectionTimeout,
+		Hold: r.Hold, Rest: restFault, ElectionTimeout: ElectionTimeout, Patience: r.Patience,
 	})
 	r.phase(history.PhaseFaults)
 	r.hurt(ctx)
@@ -194,7 +216,7 @@ func (r *runner) hurt(ctx context.Context) {
 
 // recover waits until every member is ready and votes. One that does not come back is a finding.
 func (r *runner) recover(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
 	if err := errors.Join(r.cluster.Heal(), r.cluster.WaitVoters(ctx)); err != nil {
 		r.limp = true
@@ -209,6 +231,9 @@ func (r *runner) collect() {
 		return
 	}
 	ctx := context.Background()
+	if missing := r.world.Upgraded(); r.load.Before && len(missing) > 0 {
+		r.result.found("not upgraded: %v", missing)
+	}
 	r.result.Counts = r.world.Counts()
 	r.result.Elections += r.term(ctx)
 	for _, missed := range r.final() {

@@ -64,6 +64,7 @@ func TestPlan(t *testing.T) {
 		"faults":       func(o *Options) { o.Nemesis = "clock" },
 		"ext4":         func(o *Options) { o.Nemesis = "power" },
 		"disks":        func(o *Options) { o.Disks = "x" },
+		"earlier":      func(o *Options) { o.Workload = "upgrade" },
 	} {
 		o := good
 		change(&o)

@@ -55,15 +55,20 @@ func (w *World) roll() {
 		if !n.TryClaim() {
 			continue
 		}
-		n.Stop()
-		err := n.Start()
-		ctx, cancel := context.WithTimeout(w.read, actLimit)
-		err = errors.Join(err, n.WaitReady(ctx))
-		cancel()
+		w.restart(n, func() {})
 		n.Release()
-		if err != nil {
-			w.note(fmt.Sprintf("rolling restart of %s: %v", n.Name, err))
-		}
+	}
+}
+
+// restart stops a node in good order, does something, and starts it again. The caller has claimed it.
+func (w *World) restart(n *node.Node, between func()) {
+	n.Stop()
+	between()
+	err := n.Start()
+	ctx, cancel := context.WithTimeout(w.read, actLimit)
+	defer cancel()
+	if err = errors.Join(err, n.WaitReady(ctx)); err != nil {
+		w.note(fmt.Sprintf("restart of %s: %v", n.Name, err))
 	}
 }
 

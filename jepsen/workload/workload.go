@@ -14,6 +14,8 @@ type Workload struct {
 	About string            // one line for people
 	Env   map[string]string // configuration of the nodes beside the harness's own
 	Spare int               // nodes wanted that are not members at the start
+	// Before: the nodes start with an earlier build, see World.Newer.
+	Before bool
 	// Header adds to the history's header.
 	Header func(*history.Header)
 	// Start begins the workload and returns its parts. The cluster is up.
@@ -22,7 +24,7 @@ type Workload struct {
 
 // all are the workloads, in the order of `jepsen list`.
 func all() []Workload {
-	return []Workload{streamWorkload(), onceWorkload(), registerWorkload(), bankWorkload(), historyWorkload(), lastWorkload(), membershipWorkload(), rollingWorkload()}
+	return []Workload{streamWorkload(), onceWorkload(), registerWorkload(), bankWorkload(), historyWorkload(), lastWorkload(), membershipWorkload(), rollingWorkload(), upgradeWorkload()}
 }
 
 // List returns the workloads.

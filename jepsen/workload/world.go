@@ -21,6 +21,8 @@ type World struct {
 	Record  *history.Writer
 	Seed    uint64
 	Rate    int // messages a second that all publishers together aim at
+	// Newer is the build that nodes are upgraded to, where they start with an earlier one.
+	Newer string
 
 	// Ends of the run's parts, in this order.
 	publish, read context.Context

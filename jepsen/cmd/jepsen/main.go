@@ -65,7 +65,7 @@ func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 				o.Seed = rand.Uint64N(1 << 32)
 			}
 			o.Log = func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
-			return many(cmd.Context(), out, o, runs, *asJSON)
+			return many(cmd.Context(), out, notes, o, runs, *asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -87,6 +87,7 @@ func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 // addPlace adds the flags that say what is run, and where.
 func addPlace(f *pflag.FlagSet, o *run.Options) {
 	f.StringVar(&o.Binary, "binary", "", "the broker; default: built from this module with the tag faults")
+	f.StringVar(&o.From, "from-binary", "", "an earlier build of the broker, with the tag faults if the binary has it, to upgrade from; default: workloads that upgrade are skipped")
 	f.BoolVar(&o.Hooks, "hooks", false, "the binary given was built with the tag faults")
 	f.StringVar(&o.Tags, "tags", "", "more build tags, such as those of planted bugs")
 	f.StringVar(&o.Network, "network", "", "netns or proxy; default: netns where it is possible")
@@ -96,7 +97,7 @@ func addPlace(f *pflag.FlagSet, o *run.Options) {
 }
 
 // many does a number of runs of each workload.
-func many(ctx context.Context, out io.Writer, o run.Options, runs int, asJSON bool) error {
+func many(ctx context.Context, out, notes io.Writer, o run.Options, runs int, asJSON bool) error {
 	names := strings.Split(o.Workload, ",")
 	if o.Workload == "all" {
 		names = nil
@@ -117,6 +118,10 @@ func many(ctx context.Context, out io.Writer, o run.Options, runs int, asJSON bo
 				o.Dir = filepath.Join(base, fmt.Sprintf("%s-%d", o.Workload, o.Seed))
 			}
 			res, err := run.Run(ctx, o)
+			if errors.Is(err, run.ErrNoEarlier) && len(names) > 1 {
+				fmt.Fprintf(notes, "SKIPPED  %s: %v\n", o.Workload, err)
+				continue
+			}
 			if err != nil {
 				return err
 			}
