@@ -25,8 +25,8 @@ import (
 //	files/*.part    being fetched
 //
 // Files are named by their hash and get that name when the hash was checked. So a backup that was interrupted goes on where it
-// stopped, and one that is made again into the same folder fetches only what is new; until the new BACKUP.json has its name the
-// old one is whole.
+// stopped, and one that is made again into the same folder fetches only what is new, and what has been damaged there since; until the
+// new BACKUP.json has its name the old one is whole.
 const (
 	backupDoc    = "BACKUP.json"
 	backupFiles  = "files"
@@ -102,8 +102,9 @@ type BackupInfo struct {
 // BackupResult is what making a backup took.
 type BackupResult struct {
 	BackupInfo
-	FetchedBytes int64 `json:"fetched_bytes"` // over the network, this time
-	Rounds       int   `json:"rounds"`        // snapshots taken until nothing went away meanwhile
+	FetchedBytes  int64 `json:"fetched_bytes"`  // over the network, this time
+	ReplacedFiles int   `json:"replaced_files"` // that were here, damaged, and were fetched again
+	Rounds        int   `json:"rounds"`         // snapshots taken until nothing went away meanwhile
 }
 
 // Backup takes a snapshot on a running node and fetches it with all of history. Whatever ends it early, the same call goes on.
@@ -111,7 +112,7 @@ func Backup(ctx context.Context, o BackupOptions) (BackupResult, error) {
 	if o.FS == nil {
 		o.FS = vfs.OS()
 	}
-	b := &backup{o: o, fs: o.FS, files: filepath.Join(o.Dir, backupFiles)}
+	b := &backup{o: o, fs: o.FS, files: filepath.Join(o.Dir, backupFiles), checked: map[string]bool{}}
 	if err := b.run(ctx); err != nil {
 		return b.result, fmt.Errorf("back up into %s: %w", o.Dir, err)
 	}
@@ -122,9 +123,10 @@ func Backup(ctx context.Context, o BackupOptions) (BackupResult, error) {
 type backup struct {
 	o           BackupOptions
 	fs          vfs.FS
-	files       string // the folder
-	cluster     string // of the backup that is here already, "" if none is
-	done, total int64  // of the round
+	files       string          // the folder
+	cluster     string          // of the backup that is here already, "" if none is
+	checked     map[string]bool // files here, by hash, that are whole: read or fetched by this call
+	done, total int64           // of the round
 	result      BackupResult
 }
 

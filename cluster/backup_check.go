@@ -67,6 +67,9 @@ func openBackup(ctx context.Context, fsys vfs.FS, dir string, progress func(done
 	return b, b.loadState()
 }
 
+// howToMendDoc is for a document that says nothing that could be relied on.
+const howToMendDoc = "remove it, and the same backup again makes it anew of the files beside it and of what is missing"
+
 // readBackup reads BACKUP.json and what it says of itself.
 func readBackup(fsys vfs.FS, dir string) (*BackupInfo, error) {
 	doc, err := readFile(fsys, filepath.Join(dir, backupDoc))
@@ -75,14 +78,14 @@ func readBackup(fsys vfs.FS, dir string) (*BackupInfo, error) {
 	}
 	info := &BackupInfo{doc: doc}
 	if err := json.Unmarshal(doc, info); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrBackup, backupDoc, err)
+		return nil, fmt.Errorf("%w: %s: %w: %s", ErrBackup, backupDoc, err, howToMendDoc)
 	}
 	if info.Format != backupFormat {
 		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d: use a newer version", ErrBackup, backupDoc, info.Format, backupFormat)
 	}
 	for i := range info.History {
 		if err := info.History[i].decode(); err != nil {
-			return nil, fmt.Errorf("%w: %s: file %d of history: %w", ErrBackup, backupDoc, i, err)
+			return nil, fmt.Errorf("%w: %s: file %d of history: %w: %s", ErrBackup, backupDoc, i, err, howToMendDoc)
 		}
 	}
 	return info, nil
@@ -144,7 +147,7 @@ func (b *wholeBackup) check(ctx context.Context, what string, f BackupFile) erro
 	h := sha256.New()
 	err := b.copyFile(ctx, f, h)
 	if err == nil && hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
-		err = fmt.Errorf("%w: remove it, and the same backup again fetches it from a node", errWrongSum)
+		err = fmt.Errorf("%w: the same backup again fetches it from a node, if one has it still", errWrongSum)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s (%s): %w", ErrBackup, what, b.path(f), err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/cantus-bus/cantus/internal/vfs"
@@ -30,17 +31,12 @@ func (b *backup) keep(f BackupFile, bytes []byte) error {
 	return writeWhole(b.fs, b.path(f), bytes)
 }
 
-// fetch brings a file here, from where an earlier attempt stopped. A file that has its name was checked before.
+// fetch brings a file here, from where an earlier attempt stopped. One that is here is read, once a call: its disk may have damaged it
+// since it got its name. Then it stays until the right bytes have come and take its place.
 func (b *backup) fetch(ctx context.Context, f BackupFile) error {
-	size, err := sizeOf(b.fs, b.path(f))
-	switch {
-	case err == nil && size == f.Size:
-		b.advance(f.Size)
-		return nil
-	case err == nil: // cut by a damaged disk: begin anew
-		if err := b.fs.Remove(b.path(f)); err != nil {
-			return err
-		}
+	here, err := b.holds(ctx, f)
+	if here || err != nil {
+		return err
 	}
 	before := b.done
 	resumed, err := b.fetchPart(ctx, f)
@@ -50,6 +46,25 @@ func (b *backup) fetch(ctx context.Context, f BackupFile) error {
 		_, err = b.fetchPart(ctx, f)
 	}
 	return err
+}
+
+// holds says whether the file is here and whole.
+func (b *backup) holds(ctx context.Context, f BackupFile) (bool, error) {
+	if !b.checked[f.SHA256] {
+		sum, err := sumOf(ctx, b.fs, b.path(f))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return false, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil || sum != f.SHA256: // one that cannot be read is damaged too
+			b.result.ReplacedFiles++
+			return false, nil
+		}
+		b.checked[f.SHA256] = true
+	}
+	b.advance(f.Size)
+	return true, nil
 }
 
 // errWrongSum: all bytes came, and they are not the ones that were asked for.
@@ -80,6 +95,7 @@ func (b *backup) fetchPart(ctx context.Context, f BackupFile) (resumed bool, err
 	if err := b.fs.Rename(part, b.path(f)); err != nil {
 		return have > 0, err
 	}
+	b.checked[f.SHA256] = true
 	return have > 0, b.fs.SyncDir(b.files)
 }
 
@@ -128,12 +144,16 @@ func (c counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sizeOf is the size of a file.
-func sizeOf(fsys vfs.FS, path string) (int64, error) {
+// sumOf reads a file. ctx ends it between two pieces.
+func sumOf(ctx context.Context, fsys vfs.FS, path string) (string, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
+	h := sha256.New()
 	size, err := f.Size()
-	return size, errors.Join(err, f.Close())
+	if err == nil {
+		_, err = io.Copy(h, &stoppable{ctx, io.NewSectionReader(f, 0, size)})
+	}
+	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
 }

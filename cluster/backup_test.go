@@ -261,6 +261,61 @@ func TestBackupOfDamagedBytes(t *testing.T) {
 	}
 }
 
+// TestBackupAgainMendsDamage: whichever file of a backup is damaged, the same backup again fetches it and nothing else but the manifest.
+func TestBackupAgainMendsDamage(t *testing.T) {
+	f, dir := backupFeeder(t), t.TempDir()
+	s := &streamSource{t: t, f: f}
+	first := mustBackUp(t, s, dir)
+	files := []BackupFile{first.Manifest, first.State}
+	for _, h := range first.History {
+		files = append(files, h.BackupFile)
+	}
+	for _, file := range files {
+		path := filepath.Join(dir, backupFiles, file.SHA256)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flipped := bytes.Clone(whole)
+		flipped[len(whole)-1] ^= 1
+		for name, content := range map[string][]byte{"flipped": flipped, "cut": whole[:len(whole)-1], "longer": append(flipped, 0), "empty": {}} {
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.opened = 0
+			r := mustBackUp(t, s, dir)
+			want, replaced := first.Manifest.Size, 0 // the manifest comes with the list
+			if file != first.Manifest {
+				want, replaced = want+file.Size, 1
+			}
+			if r.FetchedBytes != want || r.ReplacedFiles != replaced || s.opened != replaced {
+				t.Errorf("%s of %s: %d bytes fetched, want %d; %d files replaced, %d opened", name, file.SHA256[:8], r.FetchedBytes, want, r.ReplacedFiles, s.opened)
+			}
+			if _, err := CheckBackup(t.Context(), dir, nil); err != nil {
+				t.Errorf("%s of %s: %v", name, file.SHA256[:8], err)
+			}
+		}
+	}
+}
+
+// TestBackupKeepsDamageThatNobodyHas: what cannot be fetched again is left as it is, for people to look at, and the backup is no success.
+func TestBackupKeepsDamageThatNobodyHas(t *testing.T) {
+	f, dir := backupFeeder(t), t.TempDir()
+	s := &streamSource{t: t, f: f}
+	first := mustBackUp(t, s, dir)
+	path := filepath.Join(dir, backupFiles, first.History[0].SHA256)
+	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.flip = true
+	if _, err := backUp(t, s, dir); !errors.Is(err, errWrongSum) {
+		t.Errorf("the node's is wrong too: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "damaged" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
 // TestCheckFindsDamage: every file cut, changed or missing is found, and named.
 func TestCheckFindsDamage(t *testing.T) {
 	f, dir := backupFeeder(t), t.TempDir()

@@ -27,7 +27,7 @@ func (a *app) backupCmd() *cobra.Command {
 		Short: "Copy the whole stream of a running node into a folder, or check such a folder",
 		Long: `Make the node that --http reaches take a snapshot, and copy it with all of history into a folder. The node goes on meanwhile. Each
 file is checked by its hash. Interrupted, the same command goes on where it stopped; into a folder that holds a backup it fetches
-only what is new.
+only what is new, and what has been damaged there since.
 
 With --check nothing is fetched: every byte of the folder is read and checked, and the state is loaded.`,
 		Example: `  cantus backup /backups/orders
@@ -70,13 +70,17 @@ func (a *app) printBackup(b backedUp) error {
 	if a.JSON {
 		return a.Object(b)
 	}
-	a.Fields(
-		[2]string{"backup", b.Dir},
-		[2]string{"cluster", b.ClusterID},
-		[2]string{"stream", "seq " + spanText(b.FirstSeq, b.Seq)},
-		[2]string{"size", fmt.Sprintf("%s, history in %d files", units.Size(b.Bytes), b.HistoryFiles)},
-		[2]string{"fetched", fmt.Sprintf("%s in %s", units.Size(b.FetchedBytes), units.Millis(msDuration(b.ElapsedMS)))},
-	)
+	fields := [][2]string{
+		{"backup", b.Dir},
+		{"cluster", b.ClusterID},
+		{"stream", "seq " + spanText(b.FirstSeq, b.Seq)},
+		{"size", fmt.Sprintf("%s, history in %d files", units.Size(b.Bytes), b.HistoryFiles)},
+		{"fetched", fmt.Sprintf("%s in %s", units.Size(b.FetchedBytes), units.Millis(msDuration(b.ElapsedMS)))},
+	}
+	if b.ReplacedFiles > 0 {
+		fields = append(fields, [2]string{"mended", fmt.Sprintf("%d damaged files in the folder, fetched again", b.ReplacedFiles)})
+	}
+	a.Fields(fields...)
 	return nil
 }
 

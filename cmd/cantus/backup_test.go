@@ -102,6 +102,8 @@ func TestBackupFailures(t *testing.T) {
 	if r := cantus(t, nobody, "backup", "--check", dir); r.code != 1 || !strings.Contains(r.err, "not whole") {
 		t.Errorf("a damaged backup: %d %s", r.code, r.err)
 	}
+	must(t, cantus(t, s.env, "backup", dir))
+	must(t, cantus(t, nobody, "backup", "--check", dir))
 }
 
 func TestSnapshot(t *testing.T) {
