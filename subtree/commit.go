@@ -13,6 +13,7 @@ import (
 // enter puts a finished file, which lies under its temporary name, into the manifest, in the place of the files that place
 // names; it is called when nobody else changes the list. From -1: the file is of no use any more.
 func (s *Store) enter(meta Meta, place func() (from, to int, err error)) error {
+	defer s.removeGone()
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	added := newFile(s, meta)
@@ -70,14 +71,8 @@ func (s *Store) commit(next []*file, empty base, move func() error) error {
 	return nil
 }
 
-// arrive protects the names of files from the removal of others that had them.
-func (s *Store) arrive(files []*file) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.arriving = files
-}
-
-// swap makes next the files that readers see. Those that leave are removed when nobody reads them.
+// swap makes next the files that readers see. Those that leave are gone when nobody reads them: the caller
+// calls removeGone when it holds no lock any more.
 func (s *Store) swap(next []*file, b base) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,6 +118,23 @@ func (s *Store) quarantine(name string) error {
 // stays, and so do those after it. A read that holds a dropped file ends well; a cursor that asks for what is gone gets a
 // GoneError. Dropping again does nothing. After an error history is as before.
 func (s *Store) Drop(through uint64) error {
+	defer s.removeGone()
+	last, err := s.drop(through)
+	if err != nil {
+		return fmt.Errorf("subtree: drop history up to window %d: %w", through, err)
+	}
+	if last == nil {
+		return nil
+	}
+	defer s.incoming.Unlock()
+	// What is left behind is swept by the next Drop, Install or Open.
+	_ = s.sweep(func(_ fileSum, m *Meta) bool { return m != nil && m.LastWindow > last.LastWindow })
+	return nil
+}
+
+// drop returns the last of the files that it has dropped, and with incoming locked: before the next Install, which must not find
+// what the caller sweeps, but with Seal and Rewrite free to go on. nil: there was none.
+func (s *Store) drop(through uint64) (last *Meta, err error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	files := s.snapshot()
@@ -131,15 +143,12 @@ func (s *Store) Drop(through uint64) error {
 		n++
 	}
 	if n == 0 {
-		return nil
+		return nil, nil
 	}
-	last := &files[n-1].meta
+	last = &files[n-1].meta
 	if err := s.commit(slices.Clone(files[n:]), base{last.LastWindow + 1, last.LastSeq + 1}, nil); err != nil {
-		return fmt.Errorf("subtree: drop history up to window %d: %w", through, err)
+		return nil, err
 	}
 	s.incoming.Lock()
-	defer s.incoming.Unlock()
-	// What is left behind is swept by the next Drop, Install or Open.
-	_ = s.sweep(func(_ fileSum, m *Meta) bool { return m != nil && m.LastWindow > last.LastWindow })
-	return nil
+	return last, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sort"
 	"sync"
 
@@ -28,7 +27,7 @@ type file struct {
 	// Guarded by s.mu. While refs > 0 the file is not in the idle list, its handle stays open and the file on disk.
 	refs    int
 	idle    *list.Element // nil: not in the list
-	retired bool          // no longer in the manifest; removed when refs is 0, unless another file has its name
+	retired bool          // no longer in the manifest; in s.mu.gone when refs is 0
 }
 
 func newFile(s *Store, m Meta) *file { return &file{s: s, name: m.Name(), meta: m} }
@@ -218,8 +217,15 @@ func (s *Store) acquireLocked(f *file) (*file, error) {
 	return f, nil
 }
 
-// release gives a reference back.
+// release gives a reference back. The last one of a file that has left removes it from the disk: publishing and incoming
+// must not be held.
 func (s *Store) release(f *file) {
+	s.unref(f)
+	s.removeGone()
+}
+
+// unref is release for one who calls removeGone later.
+func (s *Store) unref(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.refs--
@@ -227,7 +233,7 @@ func (s *Store) release(f *file) {
 		return
 	}
 	if f.retired {
-		s.dispose(f)
+		s.bury(f)
 		return
 	}
 	if f.handle != nil {
@@ -246,37 +252,4 @@ func (s *Store) unidle(f *file) {
 		s.mu.idle.Remove(f.idle)
 		f.idle = nil
 	}
-}
-
-// retire is called when a file has left the manifest; mu is held.
-func (s *Store) retire(f *file) {
-	f.retired = true
-	s.unidle(f)
-	if f.refs == 0 {
-		s.dispose(f)
-	}
-}
-
-// dispose closes a retired file and removes it from the disk; mu is held. If that fails the next Open removes it.
-func (s *Store) dispose(f *file) {
-	_ = f.closeHandle()
-	s.cache.drop(f)
-	s.groups.drop(f)
-	if !s.isTaken(f.name) {
-		_ = s.fs.Remove(f.path())
-	}
-}
-
-// isTaken tells whether a name belongs to a file of the manifest or to one on its way there; mu is held.
-func (s *Store) isTaken(name string) bool {
-	named := func(f *file) bool { return f.name == name }
-	if slices.ContainsFunc(s.mu.files, named) || slices.ContainsFunc(s.mu.arriving, named) {
-		return true
-	}
-	for _, r := range s.mu.received {
-		if r.placed == name {
-			return true
-		}
-	}
-	return false
 }

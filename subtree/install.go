@@ -82,19 +82,22 @@ func (s *Store) checkAgain(m *Meta) error {
 			}
 		}
 	}
+	wrong := errors.Is(err, ErrCorrupt)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch r := s.mu.received[m.SHA256]; {
-	case err == nil && r != nil:
+	if r := s.mu.received[m.SHA256]; err == nil && r != nil {
 		r.checked = true
-	case errors.Is(err, ErrCorrupt):
+	} else if wrong {
 		delete(s.mu.received, m.SHA256)
+	}
+	s.mu.Unlock()
+	if wrong {
 		_ = s.fs.Remove(path)
 	}
 	return err
 }
 
 func (s *Store) install(list []Meta) error {
+	defer s.removeGone()
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	s.incoming.Lock()
@@ -109,7 +112,7 @@ func (s *Store) install(list []Meta) error {
 		if err == nil && !slices.ContainsFunc(next, func(g *file) bool { return g.name == f.name }) {
 			_ = s.quarantine(f.name) // the files are in force; what cannot be moved aside is removed
 		}
-		s.release(f)
+		s.unref(f)
 	}
 	if err != nil {
 		return err

@@ -47,6 +47,9 @@ type Store struct {
 		base     base                     // that of files, if there are any
 		arriving []*file                  // a commit gives them their names
 		idle     list.List                // of *file: open and without references, the one idle for longest in front
+		gone     []*file                  // retired and without references: to be removed
+		removing map[string]bool          // names that are being removed from the disk; removal tells when that ends
+		removal  *sync.Cond               // on mu
 		damaged  map[string]*CorruptError // by file name
 		received map[fileSum]*received    // whole, but not in the manifest
 		receive  map[fileSum]bool         // an Incoming is open
@@ -61,6 +64,8 @@ func Open(fs vfs.FS, dir string, t *topic.Table, o Options) (*Store, error) {
 	o.normalise()
 	s := &Store{fs: fs, dir: dir, table: t, o: o, cache: newCache(o.CacheBytes), groups: newGroups(o.SharedBytes), spillLimit: spillMemory}
 	s.views.New = func() any { return new([]byte) }
+	s.mu.removing = make(map[string]bool)
+	s.mu.removal = sync.NewCond(&s.mu)
 	s.mu.damaged = make(map[string]*CorruptError)
 	s.mu.received = make(map[fileSum]*received)
 	s.mu.receive = make(map[fileSum]bool)
