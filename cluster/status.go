@@ -19,6 +19,13 @@ const (
 	RoleLeft     = "left"      // known, but not (any more) in the cluster
 )
 
+// States of a cluster in Status.
+const (
+	StateHealthy  = "healthy"
+	StateDegraded = "degraded" // publishes are taken, and something is wrong or not done yet: less may fail than should
+	StateDown     = "down"     // no leader, or no quorum: publishes are not taken
+)
+
 // NodeStatus is one node as another sees it.
 type NodeStatus struct {
 	ID            string `json:"id"`
@@ -28,7 +35,7 @@ type NodeStatus struct {
 	ClientAddr    string `json:"client_addr"`
 	HTTPAddr      string `json:"http_addr"`
 	Alive         bool   `json:"alive"`         // gossip sees it
-	Healthy       bool   `json:"healthy"`       // it answers and has no problem
+	Healthy       bool   `json:"healthy"`       // it answers, has no problem, and the vote that it is to have
 	AppliedIndex  uint64 `json:"applied_index"` // of the last entry that its state machine applied
 	AppliedSeq    uint64 `json:"applied_seq"`
 	LagEntries    uint64 `json:"lag_entries"`     // log entries behind the leader
@@ -41,7 +48,8 @@ type NodeStatus struct {
 type Status struct {
 	ClusterID        string       `json:"cluster_id"`
 	NodeID           string       `json:"node_id"`
-	Healthy          bool         `json:"healthy"`
+	State            string       `json:"state"`   // see State*
+	Healthy          bool         `json:"healthy"` // the state is StateHealthy
 	Problems         []string     `json:"problems,omitempty"`
 	Leader           string       `json:"leader"` // "" none
 	Term             uint64       `json:"term"`
@@ -165,6 +173,9 @@ func (s *NodeStatus) fill(a answer, answered bool, leaderLast uint64) {
 		if a.DiskLow && s.Problem == "" {
 			s.Problem = "its disk is nearly full: it takes no publishes while it leads"
 		}
+		if s.Role == RoleNonVoter && s.Problem == "" {
+			s.Problem = fmt.Sprintf("it has no vote yet: %d entries behind the leader, then it must stay well for a while", s.LagEntries)
+		}
 	}
 	s.Healthy = s.Problem == "" && s.Role != RoleLeft
 }
@@ -191,13 +202,22 @@ func (s *Status) judge(servers []raft.Server) {
 		}
 	}
 	s.FailureTolerance = max(0, up-(voters/2+1))
+	problems := len(s.Problems)
 	if s.Leader == "" {
 		s.Problems = append(s.Problems, "no leader: publishes wait or are refused")
 	}
 	if voters > 0 && up < voters/2+1 {
 		s.Problems = append(s.Problems, fmt.Sprintf("no quorum: %d of %d voters are healthy", up, voters))
 	}
-	s.Healthy = len(s.Problems) == 0
+	switch {
+	case len(s.Problems) > problems:
+		s.State = StateDown
+	case problems > 0:
+		s.State = StateDegraded
+	default:
+		s.State = StateHealthy
+	}
+	s.Healthy = s.State == StateHealthy
 }
 
 // answer is this node's own position.
