@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -41,10 +43,19 @@ func (a *attack) outlive(ctx context.Context, n *node.Node, id string) error {
 	}
 	n.SetSick(false)
 	if now := n.ID(); now != id && n.WaitReady(waiting) == nil {
-		return a.cluster().Adopt(ctx, n, id)
+		return errors.Join(a.cluster().Adopt(ctx, n, id), clearAside(n))
 	}
 	n.Kill()
 	return a.cluster().Replace(ctx, n)
+}
+
+// clearAside removes what a node has moved aside: the disks of runs are small.
+func clearAside(n *node.Node) (err error) {
+	dirs, _ := filepath.Glob(filepath.Join(n.Disk.Path(), "damaged-*")) // fails for a bad pattern only
+	for _, dir := range dirs {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 // raftFolder holds what a node has promised: its log, its term and its vote.

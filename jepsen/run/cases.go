@@ -17,7 +17,7 @@ type Case struct {
 	Workload  string
 	Nemesis   string
 	Beside    int
-	Each      time.Duration // 0: faults by chance; else each fault twice, and how long that may take
+	Each      int           // each fault so many times, within eachLimit; 0: by chance
 	Hold      time.Duration // 0: as in other runs
 	Stuck     time.Duration // 0: as in other runs
 	Faults    int           // at least so many
@@ -35,7 +35,7 @@ func Cases() []Case {
 			Workload: "exactly-once", Nemesis: "power:all", Faults: 6,
 		}, {
 			Name: "flipped-bits", Elsewhere: "one flipped bit on a minority took a third of the acknowledged messages, and the damaged node could lead",
-			Right: "damage is noticed, set aside and mended from other nodes", Workload: "history", Nemesis: "bit-flip,flip-live", Faults: 6,
+			Right: "damage is noticed, set aside and mended from other nodes", Workload: "history", Nemesis: "bit-flip,flip-live,flip-raft", Each: 8,
 		}, {
 			Name: "pauses-and-power", Elsewhere: "pauses and a power cut left replicas different for good", Right: "replicas are equal, part by part",
 			Workload: "history", Nemesis: "pause-power", Faults: 5,
@@ -56,7 +56,7 @@ func Cases() []Case {
 			Workload: "exactly-once", Nemesis: "kill:leader", Faults: 8,
 		}, {
 			Name: "steps", Elsewhere: "a crash between two writes left what the next start could not read", Right: "any start goes on from any step",
-			Workload: "history", Nemesis: "steps", Each: StepsLimit,
+			Workload: "history", Nemesis: "steps", Each: 2,
 		},
 	}
 }
@@ -77,6 +77,9 @@ func FindCases(names []string) (list []Case, err error) {
 	return list, nil
 }
 
+// eachLimit is how long a run may take in which each fault comes a number of times.
+const eachLimit = 10 * time.Minute
+
 // caseRuns bounds the runs of a case that come by too few faults.
 const caseRuns = 6
 
@@ -86,7 +89,7 @@ func (c Case) Do(ctx context.Context, base Options, each func(*Result) error) (o
 	o.Workload, o.Nemesis, o.Beside = c.Workload, c.Nemesis, c.Beside
 	o.Hold, o.Stuck = c.Hold, c.Stuck
 	if c.Each > 0 {
-		o.Each, o.Time = 2, c.Each
+		o.Each, o.Time = c.Each, eachLimit
 	}
 	faults, elections := 0, 0
 	for i := range caseRuns {

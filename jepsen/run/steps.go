@@ -3,18 +3,14 @@ package run
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/cantus-bus/cantus/internal/faults"
 	"github.com/cantus-bus/cantus/jepsen/nemesis"
 )
 
-// StepsLimit is how long a run over all steps may take.
-const StepsLimit = 5 * time.Minute
-
 // Steps makes a run over all steps of o: each so many times.
 func (o Options) Steps(each int) Options {
-	o.Workload, o.Nemesis, o.Each, o.Time = "history", "steps", each, StepsLimit
+	o.Workload, o.Nemesis, o.Each, o.Time = "history", "steps", each, eachLimit
 	return o
 }
 
