@@ -150,6 +150,8 @@ func TestStatusOfTheDisk(t *testing.T) {
 			History:  &cluster.HistoryStatus{FirstSeq: 3, LastSeq: 9, Files: 2, Bytes: 2 << 20, PendingWindows: 4, PendingGenerations: 1, Damaged: []string{"w-1.cnts: bad"}},
 			Snapshot: &cluster.SnapshotInfo{Seq: 8, StateBytes: 1 << 10, Time: now.Add(-3 * time.Hour)}, LogFirstIndex: 77,
 		}, []string{"seq 3 to 9, 2MiB in 2 files", "4 windows and 1 generations", "w-1.cnts: bad", "seq 8, 3h ago, 1KiB", "index 77"}},
+		"scrubbed": {cluster.Status{History: &cluster.HistoryStatus{ScrubbedBytes: 3 << 20, LastScrub: now.Add(-2 * time.Hour).UnixNano(), Repaired: 2}},
+			[]string{"scrubbed here", "3MiB since the start", "all of it 2h ago", "2 damaged files"}},
 		"catching up": {cluster.Status{CatchUp: &cluster.CatchUpStatus{Seq: 9, Files: 5, FilesDone: 2, Bytes: 10 << 20, BytesDone: 1 << 20}},
 			[]string{"2 of 5 files", "1MiB of 10MiB"}},
 	} {
@@ -158,6 +160,20 @@ func TestStatusOfTheDisk(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %s lacks %q", name, text, want)
 			}
+		}
+	}
+}
+
+// TestHealthText: what is wrong is said, and how bad it is.
+func TestHealthText(t *testing.T) {
+	for want, s := range map[string]cluster.Status{
+		"healthy":                  {State: cluster.StateHealthy, Healthy: true},
+		"DEGRADED: c has no vote":  {State: cluster.StateDegraded, Problems: []string{"c has no vote"}},
+		"DOWN: no leader; b":       {State: cluster.StateDown, Problems: []string{"no leader", "b"}},
+		"NOT HEALTHY: of an older": {Problems: []string{"of an older"}},
+	} {
+		if got := healthText(s); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -62,13 +62,9 @@ func (a *app) printStatus(s cluster.Status) error {
 	if a.JSON {
 		return a.Object(s)
 	}
-	health := "healthy"
-	if !s.Healthy {
-		health = "NOT HEALTHY: " + strings.Join(s.Problems, "; ")
-	}
 	fields := [][2]string{
 		{"cluster", s.ClusterID},
-		{"health", health},
+		{"health", healthText(s)},
 		{"leader", fmt.Sprintf("%s (term %d)", orNone(s.Leader), s.Term)},
 		{"commit index", fmt.Sprintf("%d (applied here: %d)", s.CommitIndex, s.AppliedIndex)},
 		{"stream", fmt.Sprintf("seq %d to %d, %s messages kept", s.FirstSeq, s.AppliedSeq, units.Count(int64(s.AppliedSeq+1-s.FirstSeq)))},
@@ -78,6 +74,17 @@ func (a *app) printStatus(s cluster.Status) error {
 	a.Printf("")
 	a.printNodes(s.Nodes)
 	return nil
+}
+
+// healthText is the cluster's state, with what is wrong.
+func healthText(s cluster.Status) string {
+	switch {
+	case s.Healthy:
+		return "healthy"
+	case s.State == "": // a node of an older version
+		s.State = "not healthy"
+	}
+	return strings.ToUpper(s.State) + ": " + strings.Join(s.Problems, "; ")
 }
 
 // diskFields tell what the node that answers keeps on disk.
@@ -94,6 +101,9 @@ func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
 		text += fmt.Sprintf("; %d windows and %d generations are to be written", h.PendingWindows, h.PendingGenerations)
 	}
 	fields = append(fields, [2]string{"history here", text})
+	if scrubs := scrubText(h, now); scrubs != "" {
+		fields = append(fields, [2]string{"scrubbed here", scrubs})
+	}
 	if len(h.Damaged) > 0 {
 		fields = append(fields, [2]string{"damaged", strings.Join(h.Damaged, "; ")})
 	}
@@ -106,6 +116,21 @@ func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
 		snapshot = fmt.Sprintf("seq %d, %s ago, %s; the log here %s", s.Snapshot.Seq, units.Age(now.Sub(s.Snapshot.Time)), units.Size(s.Snapshot.StateBytes), log)
 	}
 	return append(fields, [2]string{"snapshot here", snapshot})
+}
+
+// scrubText tells what was checked of history and repaired since the node started; "" if nothing was.
+func scrubText(h *cluster.HistoryStatus, now time.Time) string {
+	var parts []string
+	if h.ScrubbedBytes > 0 {
+		parts = append(parts, units.Size(int64(h.ScrubbedBytes))+" since the start")
+	}
+	if h.LastScrub > 0 {
+		parts = append(parts, fmt.Sprintf("all of it %s ago", units.Age(now.Sub(time.Unix(0, h.LastScrub)))))
+	}
+	if h.Repaired > 0 {
+		parts = append(parts, fmt.Sprintf("%d damaged files were replaced by other nodes'", h.Repaired))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func orNone(s string) string {
