@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // files lists the regular files of a data folder that are not empty, in a fixed order.
@@ -52,15 +53,13 @@ func kindOf(dir, path string) (kind string) {
 	return kind
 }
 
-// spared are files whose bytes mean nothing to anybody.
-var spared = []string{"LOCK"}
+// meaningless tells whether nobody reads files of a kind.
+func meaningless(kind string) bool { return kind == "LOCK" || strings.HasSuffix(kind, ".tmp") }
 
 // victim chooses one of the files under dir, of a kind that was chosen as seldom as any; "": there is none.
 func (a *attack) victim(dir string, list []string) string {
 	groups := kinds(dir, list)
-	for _, kind := range spared {
-		delete(groups, kind)
-	}
+	maps.DeleteFunc(groups, func(kind string, _ []string) bool { return meaningless(kind) })
 	if len(groups) == 0 {
 		return ""
 	}

@@ -29,6 +29,7 @@ func (n *Node) learn(id string, pid int) {
 	other := before != "" && before != id
 	if other {
 		n.outside = true
+		n.asides++
 	}
 	if other && !n.damaged {
 		n.strays = append(n.strays, fmt.Sprintf("%s changed its id from %s to %s, and nobody had damaged its files", n.Name, before, id))
@@ -45,6 +46,13 @@ func (n *Node) SetDamaged() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.damaged = true
+}
+
+// Asides is how often the node stepped aside.
+func (n *Node) Asides() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asides
 }
 
 // Strays lists changes of the node's id that no damage explains.

@@ -52,6 +52,9 @@ func TestSteppedAside(t *testing.T) {
 	again("c", 0, true, false, true, false, true, false)
 	n.setOutside(false)
 	again("d", 1, true, false, true, false, true, false, true, false)
+	if n.Asides() != 2 {
+		t.Errorf("stepped aside %d times", n.Asides())
+	}
 	n.learn("old", 1) // of a process that is gone
 	if n.ID() != "d" {
 		t.Error("a process that is gone gave the id")

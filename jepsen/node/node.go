@@ -55,6 +55,7 @@ type Node struct {
 	sick    bool              // its disk does not work. Guarded by mu
 	outside bool              // it has lost its disk or stepped aside, and does not vote under its new id yet. Guarded by mu
 	damaged bool              // its files were damaged since the disk was emptied. Guarded by mu
+	asides  int               // how often it came back under another id and had its disk. Guarded by mu
 	strays  []string          // changes of its id that nothing explains. Guarded by mu
 	claimed atomic.Bool       // see TryClaim
 	cared   sync.WaitGroup    // of the goroutines that watch and restart

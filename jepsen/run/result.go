@@ -25,6 +25,7 @@ type Result struct {
 	Injected map[string]int  `json:"injected"` // faults by name and aim
 	Tried    map[string]int  `json:"tried"`    // faults that were chosen, by name: not each is possible at any time
 	Exits    int             `json:"exits"`    // of processes by themselves
+	Asides   int             `json:"asides"`   // nodes that found their files damaged and came back under new ids
 	// Elections is by how much the term has grown while there were faults.
 	Elections int `json:"elections"`
 	// Found is what is wrong beside what the checks found in the history.

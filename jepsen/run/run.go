@@ -260,6 +260,7 @@ func (r *runner) collect() {
 			r.result.found("%s", stray)
 		}
 		r.result.Exits += len(n.Exits())
+		r.result.Asides += n.Asides()
 		for _, exit := range n.Exits() {
 			r.result.note("%s ended by itself: %s", n.Name, exit)
 		}

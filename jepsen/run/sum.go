@@ -24,6 +24,7 @@ type Sum struct {
 	ByLoad   map[string]*load
 	Broken   []string // one line for each run that found something
 	Exits    int
+	Asides   int
 	recovery map[string]*recovered
 }
 
@@ -69,6 +70,7 @@ func (s *Sum) add(res *Result) {
 	}
 	l.runs++
 	s.Exits += res.Exits
+	s.Asides += res.Asides
 	for name, n := range res.Injected {
 		s.Faults[name] += n
 	}
@@ -105,8 +107,9 @@ func (s *Sum) Markdown() string {
 		injected += n
 	}
 	fmt.Fprintf(&b, "%d runs, %.1f hours in all. %d faults. %d messages acked, %d refused, %d of unknown fate; %d deliveries and %d point reads checked. "+
-		"%d processes ended by themselves, as they should when their disk fails, and were started again. Runs that found something: %d.\n\n",
-		s.Runs, s.Time.Hours(), injected, s.Acked, s.Refused, s.Unknown, s.Read, s.Points, s.Exits, len(s.Broken))
+		"%d processes ended by themselves, as they should when their disk fails, and were started again; "+
+		"%d times a node found its files damaged and came back under a new id. Runs that found something: %d.\n\n",
+		s.Runs, s.Time.Hours(), injected, s.Acked, s.Refused, s.Unknown, s.Read, s.Points, s.Exits, s.Asides, len(s.Broken))
 	for _, line := range s.Broken {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
