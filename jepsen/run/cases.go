@@ -83,40 +83,65 @@ const eachLimit = 10 * time.Minute
 // caseRuns bounds the runs of a case that come by too few faults.
 const caseRuns = 6
 
+// Tally is what the runs of a case came to.
+type Tally struct {
+	OK                      bool
+	Runs, Faults, Elections int
+	Acked, Delivered        uint64
+	Time                    time.Duration
+}
+
+func (t *Tally) add(res *Result) {
+	t.Runs++
+	for _, n := range res.Injected {
+		t.Faults += n
+	}
+	t.Elections += res.Elections
+	t.Acked, t.Delivered = t.Acked+res.Counts.Acked, t.Delivered+res.Counts.Delivered
+}
+
+// String is the tally in a row of a table.
+func (t Tally) String() string {
+	verdict := "ok"
+	if !t.OK {
+		verdict = "BROKEN"
+	}
+	return fmt.Sprintf("| %d | %d | %d | %d | %d | %v | %s |", t.Runs, t.Faults, t.Elections, t.Acked, t.Delivered, t.Time.Round(time.Second), verdict)
+}
+
 // Do runs a case, with one seed after the other until it has seen enough or is broken. each gets every result.
-func (c Case) Do(ctx context.Context, base Options, each func(*Result) error) (ok bool, err error) {
+func (c Case) Do(ctx context.Context, base Options, each func(*Result) error) (t Tally, err error) {
+	began := time.Now()
+	defer func() { t.Time = time.Since(began) }()
 	o := base
 	o.Workload, o.Nemesis, o.Beside = c.Workload, c.Nemesis, c.Beside
 	o.Hold, o.Stuck = c.Hold, c.Stuck
 	if c.Each > 0 {
 		o.Each, o.Time = c.Each, eachLimit
 	}
-	faults, elections := 0, 0
 	for i := range caseRuns {
 		if base.Dir != "" {
 			o.Dir = filepath.Join(base.Dir, fmt.Sprintf("%s-%d", c.Name, o.Seed))
 		}
 		res, err := Run(ctx, o)
 		if err != nil {
-			return false, err
+			return t, err
 		}
-		for _, n := range res.Injected {
-			faults += n
-		}
-		elections += res.Elections
-		enough := faults >= c.Faults && elections >= c.Elections
+		t.add(res)
+		enough := t.Faults >= c.Faults && t.Elections >= c.Elections
 		if !enough && i == caseRuns-1 {
-			res.found("the case saw too little: %d faults and %d elections in %d runs", faults, elections, caseRuns)
+			res.found("the case saw too little: %d faults and %d elections in %d runs", t.Faults, t.Elections, caseRuns)
 		}
 		if err := each(res); err != nil || !res.OK() {
-			return false, err
+			return t, err
 		}
 		if enough {
-			return true, nil
+			t.OK = true
+			break
 		}
 		o.Seed++
 	}
-	return false, nil
+	return t, nil
 }
 
 // Possible is an error that says what this machine or user lacks for the case.

@@ -131,3 +131,16 @@ func TestResult(t *testing.T) {
 		t.Error("a check found something, and not broken")
 	}
 }
+
+// TestTally: what a case came to adds up.
+func TestTally(t *testing.T) {
+	var sum Tally
+	for range 2 {
+		res := &Result{Injected: map[string]int{"kill leader": 2, "power all": 1}, Elections: 4}
+		res.Counts.Acked, res.Counts.Delivered = 10, 20
+		sum.add(res)
+	}
+	if got := sum.String(); got != "| 2 | 6 | 8 | 20 | 40 | 0s | BROKEN |" {
+		t.Error(got)
+	}
+}

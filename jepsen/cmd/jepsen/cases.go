@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,21 +33,23 @@ func casesCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 			}
 			defer cleanup()
 			var broken error
+			var rows []string
 			for _, c := range list {
 				if err := c.Possible(o); err != nil {
 					fmt.Fprintf(notes, "SKIPPED  %s: %v\n", c.Name, err)
 					continue
 				}
-				ok, err := c.Do(cmd.Context(), o, func(res *run.Result) error { return show(out, res, *asJSON) })
+				tally, err := c.Do(cmd.Context(), o, func(res *run.Result) error { return show(out, res, *asJSON) })
 				if err != nil {
 					return fmt.Errorf("%s: %w", c.Name, err)
 				}
-				verdict := "ok     "
-				if !ok {
-					verdict, broken = "BROKEN ", errBroken
+				if !tally.OK {
+					broken = errBroken
 				}
-				fmt.Fprintf(notes, "%s  %-20s %s\n", verdict, c.Name, c)
+				rows = append(rows, fmt.Sprintf("| %s %s", c.Name, tally))
+				fmt.Fprintf(notes, "%s\n  %s\n", rows[len(rows)-1], c)
 			}
+			fmt.Fprintf(notes, "\n| case | runs | faults | elections | acked | delivered | took | |\n|---|---|---|---|---|---|---|---|\n%s\n", strings.Join(rows, "\n"))
 			return broken
 		},
 	}
