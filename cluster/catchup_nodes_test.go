@@ -163,7 +163,7 @@ func TestCatchUpWhileEverythingMoves(t *testing.T) {
 		m := c.Members[round]
 		c.Eventually("a node to be dispensable", func() bool { return c.Leader().Status(testContext(t)).FailureTolerance > 0 })
 		c.Crash(m)
-		h.publish(80)
+		h.leaveBehind()
 		if round == 1 {
 			if err := os.RemoveAll(m.Dir); err != nil {
 				t.Fatal(err)

@@ -98,7 +98,7 @@ func TestHistoryAgainstBruteForce(t *testing.T) {
 		w.finish()
 		past, tip = past+w.s.history.pastMessages.Load(), tip+w.s.history.tipMessages.Load()
 	})
-	if past == 0 || tip == 0 {
+	if !testing.Short() && (past == 0 || tip == 0) { // the few random cases of a short run may all be small
 		t.Errorf("%d messages from history, %d from the tip: the test shows nothing", past, tip)
 	}
 }

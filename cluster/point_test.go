@@ -92,6 +92,53 @@ func TestPointsAgainstBruteForce(t *testing.T) {
 	})
 }
 
+// lastSnapshot is what one reader found last under its filters at a seq.
+type lastSnapshot struct {
+	filters topic.Filters
+	seq     uint64
+	got     map[string]uint64
+}
+
+// lastReaders take snapshots of a stream until they are told to stop.
+type lastReaders struct {
+	t    *testing.T
+	s    *Stream
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex
+	taken []lastSnapshot // Guarded by mu
+}
+
+func (l *lastReaders) run(filters topic.Filters, count int) {
+	for {
+		seq, got, err := lastEach(l.s, LastQuery{Filters: filters, Count: count})
+		if err != nil {
+			l.t.Error(err)
+			return
+		}
+		l.mu.Lock()
+		l.taken = append(l.taken, lastSnapshot{filters, seq, got})
+		l.mu.Unlock()
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+	}
+}
+
+// more waits until so many snapshots have been taken from now on.
+func (l *lastReaders) more(n int) {
+	count := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.taken)
+	}
+	before := count()
+	eventually(l.t, "readers to take snapshots", func() bool { return l.t.Failed() || count() >= before+n })
+}
+
 // TestPointsUnderWrites: readers take snapshots while messages keep coming; each must be the truth of its seq.
 func TestPointsUnderWrites(t *testing.T) {
 	f := historyFeeder(t, vfs.NewMem())
@@ -100,39 +147,16 @@ func TestPointsUnderWrites(t *testing.T) {
 	if err := f.windows(4000); err != nil {
 		t.Fatal(err)
 	}
-	type snapshot struct {
-		filters topic.Filters
-		seq     uint64
-		got     map[string]uint64
-	}
-	var (
-		mu        sync.Mutex
-		snapshots []snapshot
-		readers   sync.WaitGroup
-		stop      = make(chan struct{})
-	)
-	for n := range 3 {
-		filters := mustFilters(t, [][]string{{"**"}, {"a/**", "hot/1"}, {"hot/**", "new/**"}}[n]...)
-		readers.Go(func() {
-			for {
-				seq, got, err := lastEach(f.s, LastQuery{Filters: filters, Count: n + 1})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				snapshots = append(snapshots, snapshot{filters, seq, got})
-				mu.Unlock()
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			}
-		})
+	readers := &lastReaders{t: t, s: f.s, stop: make(chan struct{})}
+	for n, names := range [][]string{{"**"}, {"a/**", "hot/1"}, {"hot/**", "new/**"}} {
+		filters := mustFilters(t, names...)
+		readers.wg.Go(func() { readers.run(filters, n+1) })
 	}
 	var all []published
 	for i := range 3000 {
+		if i%1000 == 500 { // of so many one was begun after the first of them was taken
+			readers.more(4)
+		}
 		topics := []string{"hot/1", "hot/2", "hot/1"}
 		if i%50 == 0 {
 			topics = append(topics, fmt.Sprintf("a/%d", i/50%20), fmt.Sprintf("new/%d", i/500))
@@ -144,10 +168,10 @@ func TestPointsUnderWrites(t *testing.T) {
 			all = append(all, published{name, int64(i)})
 		}
 	}
-	close(stop)
-	readers.Wait()
+	close(readers.stop)
+	readers.wg.Wait()
 	behind := 0
-	for _, s := range snapshots {
+	for _, s := range readers.taken {
 		if want := lastOf(all, s.filters, s.seq); !maps.Equal(s.got, want) {
 			t.Fatalf("last under %v at %d: %v, want %v", s.filters.Strings(), s.seq, s.got, want)
 		}

@@ -224,7 +224,7 @@ func TestRetentionAgainstBruteForce(t *testing.T) {
 			dropped++
 		}
 	})
-	if dropped == 0 {
+	if !testing.Short() && dropped == 0 { // the few random cases of a short run may all be small
 		t.Error("nothing was ever dropped: the test shows nothing")
 	}
 }

@@ -136,7 +136,7 @@ func TestSnapshotsAgainstBruteForce(t *testing.T) {
 		w.finish()
 		restored += w.restored
 	})
-	if restored == 0 {
+	if !testing.Short() && restored == 0 { // the few random cases of a short run may all be small
 		t.Error("nothing was restored: the test shows nothing")
 	}
 }
