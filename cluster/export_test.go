@@ -67,3 +67,11 @@ func AppendToLog(dir string, n int) (err error) {
 	}
 	return st.logs.StoreLogs(logs)
 }
+
+// Housekeep does a node's housekeeping so many times, as if seconds had passed.
+func Housekeep(n *Node, times int) {
+	for range times {
+		n.tryBootstrap()
+		n.electAlone()
+	}
+}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,8 +12,10 @@ import (
 )
 
 const (
-	lockFile = "LOCK"
-	raftDir  = "raft"
+	lockFile   = "LOCK"
+	raftDir    = "raft"
+	logFile    = "log.db"
+	stableFile = "stable.db"
 )
 
 // ErrLocked: another process (or another Node of this one) runs on the data folder.
@@ -22,6 +25,7 @@ var ErrLocked = errors.New("data folder is held by a running node")
 //
 //	LOCK           held with flock while a node runs; holds its process id for people
 //	identity.json  see identity
+//	damaged-*/     what was damaged, see aside.go
 //	raft/log.db    raft's log
 //	raft/stable.db raft's term and vote
 type folder struct {
@@ -30,12 +34,24 @@ type folder struct {
 
 	mu struct {
 		sync.Mutex
-		id identity // Invariant: equals the file, NodeID never changes, ClusterID changes once from ""
+		id identity // Invariant: equals the file, NodeID changes in stepAside only, ClusterID changes once from ""
 	}
 }
 
-// openFolder makes, locks and identifies a data folder.
+// openFolder makes, locks and identifies a data folder. One whose identity is damaged is refused.
 func openFolder(dir string) (*folder, error) {
+	f, err := lockedFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	if f.mu.id, err = loadIdentity(dir); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+// lockedFolder makes and locks a data folder, whose identity is still to be read.
+func lockedFolder(dir string) (*folder, error) {
 	if err := os.MkdirAll(filepath.Join(dir, raftDir), 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
@@ -43,14 +59,10 @@ func openFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{dir: dir, lock: lock}
-	if err = refuseUnfinished(dir); err == nil {
-		f.mu.id, err = loadIdentity(dir)
-	}
-	if err != nil {
+	if err := refuseUnfinished(dir); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return f, nil
+	return &folder{dir: dir, lock: lock}, nil
 }
 
 func lockFolder(dir string) (*os.File, error) {
@@ -131,7 +143,7 @@ func (f *folder) change(with func(*identity)) error {
 	defer f.mu.Unlock()
 	id := f.mu.id
 	with(&id)
-	if id.HasLog == f.mu.id.HasLog && id.Overtaken == f.mu.id.Overtaken {
+	if id.HasLog == f.mu.id.HasLog && id.Overtaken == f.mu.id.Overtaken && id.Votes == f.mu.id.Votes && maps.Equal(id.Peers, f.mu.id.Peers) {
 		return nil
 	}
 	if err := id.save(f.dir); err != nil {

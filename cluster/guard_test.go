@@ -434,12 +434,12 @@ func TestOpenRefusesALogWithoutIdentity(t *testing.T) {
 	}
 	o := n.opts
 	o.wrapStores = nil
-	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "no cluster id") {
+	if _, err := Open(o); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "identity.json is missing") {
 		t.Fatalf("opened: %v", err)
 	}
-	if f, err := openFolder(o.DataDir); err != nil {
+	if lock, err := lockFolder(o.DataDir); err != nil {
 		t.Errorf("the folder is still held: %v", err)
-	} else if err := f.close(); err != nil {
+	} else if err := lock.Close(); err != nil {
 		t.Error(err)
 	}
 }

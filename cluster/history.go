@@ -75,8 +75,8 @@ func openHistory(o HistoryOptions, table *topic.Table, tip *tipstore.Store) (*hi
 	o = o.withDefaults()
 	store, err := subtree.Open(o.FS, o.Dir, table, o.Subtree)
 	var corrupt *subtree.CorruptError
-	if errors.As(err, &corrupt) { // its manifest: any other file is mended
-		return nil, fmt.Errorf("cluster: open the stream's history: %w: %s", err, howToMend)
+	if errors.As(err, &corrupt) && !errors.Is(err, subtree.ErrNewerVersion) { // its manifest: any other file is mended
+		return nil, damaged(partManifest, fmt.Errorf("cluster: open the stream's history: %w: %s", err, howToMend))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open the stream's history: %w", err)

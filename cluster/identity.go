@@ -28,7 +28,12 @@ type identity struct {
 	HasLog    bool     `json:"has_log,omitempty"`    // the raft log has entries; one that is empty later was lost
 	Overtaken string   `json:"overtaken,omitempty"`  // the snapshot of another node that may be newer than the raft log
 	Removed   []string `json:"removed,omitempty"`    // ids that an operator removed: they are never added again
-	CRC       string   `json:"crc32c,omitempty"`     // of the rest as JSON without spaces, 8 hex digits; "": it was not noted. Only in the file
+
+	Votes bool              `json:"votes,omitempty"` // raft's configuration had this node as a voter when it was last looked at
+	Peers map[string]string `json:"peers,omitempty"` // and the other voters then: gossip addresses by id, "" where not known
+	Aside *aside            `json:"aside,omitempty"` // not nil: the id is new, since the state of the one before was damaged
+
+	CRC string `json:"crc32c,omitempty"` // of the rest as JSON without spaces, 8 hex digits; "": it was not noted. Only in the file
 }
 
 // sum is what CRC must be.
@@ -38,11 +43,14 @@ func (id identity) sum() (string, error) {
 	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)), err
 }
 
-// loadIdentity reads the folder's identity, or makes one if the folder has none.
+// loadIdentity reads the folder's identity, or makes one if the folder has none and holds nothing else.
 func loadIdentity(dir string) (identity, error) {
 	path := filepath.Join(dir, identityFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if other := stateIn(dir); other != "" {
+			return identity{}, damaged(partIdentity, fmt.Errorf("identity file %s is missing, but there is %s: %s", path, other, howToMendIdentity))
+		}
 		id := identity{Format: identityFormat, NodeID: uuid.NewString()}
 		return id, id.save(dir)
 	}
@@ -52,42 +60,78 @@ func loadIdentity(dir string) (identity, error) {
 	return parseIdentity(path, b)
 }
 
+// stateIn names something in a data folder that was written after its identity; "" if there is nothing.
+func stateIn(dir string) string {
+	for _, pattern := range []string{
+		filepath.Join(raftDir, logFile), filepath.Join(raftDir, stableFile),
+		filepath.Join(snapshotDir, "*"+manifestSuffix), filepath.Join(historyDir, "MANIFEST"), asidePrefix + "*",
+	} {
+		if names, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(names) > 0 {
+			return names[0]
+		}
+	}
+	return ""
+}
+
+const howToMendIdentity = "restore it, or empty the folder to join as a new node"
+
 // parseIdentity checks the bytes of an identity file. The format comes first: a newer one may look quite different.
 func parseIdentity(path string, b []byte) (identity, error) {
+	spoiled := func(format string, args ...any) (identity, error) {
+		return identity{}, damaged(partIdentity, fmt.Errorf("identity file %s %w; %s", path, fmt.Errorf(format, args...), howToMendIdentity))
+	}
 	var id identity
 	if err := json.Unmarshal(b, &id); err != nil {
-		return identity{}, fmt.Errorf("identity file %s is damaged: %w; restore it, or empty the folder to join as a new node", path, err)
+		return spoiled("is damaged: %w", err)
 	}
 	switch {
+	case id.Format > identityFormat && !id.misreadFormat():
+		return identity{}, fmt.Errorf("data folder %s has format %d, this version knows up to %d: %w", filepath.Dir(path), id.Format, identityFormat, errNewerVersion)
 	case id.Format > identityFormat:
-		return identity{}, fmt.Errorf("data folder %s has format %d, this version knows up to %d: start it with a newer version",
-			filepath.Dir(path), id.Format, identityFormat)
+		return spoiled("is damaged: its format is not %d", id.Format)
 	case id.Format < 1:
-		return identity{}, fmt.Errorf("identity file %s has no format: it is not a data folder of this program; restore it, or empty the folder to join as a new node", path)
+		return spoiled("has no format: it is not a data folder of this program")
 	}
 	if _, err := uuid.Parse(id.NodeID); err != nil {
-		return identity{}, fmt.Errorf("identity file %s: node id %q is no UUID: %w; restore it, or empty the folder to join as a new node", path, id.NodeID, err)
+		return spoiled("names the node %q, which is no UUID: %w", id.NodeID, err)
 	}
 	if sum, err := id.sum(); err != nil || id.CRC != "" && id.CRC != sum {
-		return identity{}, fmt.Errorf("identity file %s is damaged: its checksum is %s, not %s; restore it, or empty the folder to join as a new node", path, sum, id.CRC)
+		return spoiled("is damaged: its checksum is %s, not %s", sum, id.CRC)
 	}
 	id.CRC = ""
 	return id, nil
 }
 
+// misreadFormat tells whether all is of this program's format but the number that says so.
+func (id identity) misreadFormat() bool {
+	noted := id.CRC
+	id.Format = identityFormat
+	sum, err := id.sum()
+	return err == nil && noted == sum
+}
+
 func (id identity) save(dir string) error {
-	var err error
-	if id.CRC, err = id.sum(); err != nil {
-		return fmt.Errorf("encode identity: %w", err)
-	}
-	b, err := json.MarshalIndent(id, "", "  ")
+	b, err := id.encode()
 	if err != nil {
-		return fmt.Errorf("encode identity: %w", err)
+		return err
 	}
-	if err := writeFileSync(filepath.Join(dir, identityFile), append(b, '\n')); err != nil {
+	if err := writeFileSync(filepath.Join(dir, identityFile), b); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
 	return nil
+}
+
+// encode is the bytes of an identity file.
+func (id identity) encode() ([]byte, error) {
+	var err error
+	if id.CRC, err = id.sum(); err != nil {
+		return nil, fmt.Errorf("encode identity: %w", err)
+	}
+	b, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode identity: %w", err)
+	}
+	return append(b, '\n'), nil
 }
 
 // withRemoved adds an id to the removed; false if it was there.

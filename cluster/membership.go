@@ -226,15 +226,16 @@ func (n *Node) addFound(ctx context.Context) {
 	}
 }
 
-// removeReplaced removes dead servers whose raft address a live node has taken over: a node that lost its disk comes back
-// under a new id.
+// removeReplaced removes dead servers in whose place a live node is: it has their raft address, since a node that lost its disk comes back
+// under a new id, or says that it has given their id up.
 func (n *Node) removeReplaced(m member) {
 	for _, s := range n.servers() {
 		id := string(s.ID)
-		if string(s.Address) != m.meta.Raft || id == m.id || id == n.NodeID() || n.deadFor(id) < 2*n.opts.HeartbeatTimeout {
+		replaced := string(s.Address) == m.meta.Raft || id == m.meta.Was
+		if !replaced || id == m.id || id == n.NodeID() || n.deadFor(id) < 2*n.opts.HeartbeatTimeout {
 			continue
 		}
-		n.log.Warn("removing a dead node: another has its address", "id", id, "raft", s.Address, "by", m.id)
+		n.log.Warn("removing a dead node: another has taken its place", "id", id, "raft", s.Address, "by", m.id)
 		if err := n.raft.RemoveServer(s.ID, 0, 0).Error(); err != nil {
 			n.log.Warn("cannot remove a dead node", "id", id, "error", err)
 		}

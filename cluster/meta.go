@@ -20,6 +20,7 @@ type meta struct {
 	Expect  int    `json:"e,omitempty"` // BootstrapExpect
 	Ballot  string `json:"b,omitempty"` // cluster id that it would bootstrap, see bootstrap.go
 	Version string `json:"v,omitempty"`
+	Was     string `json:"w,omitempty"` // the id that it has given up for good, see aside.go
 }
 
 func (m meta) encode() ([]byte, error) {

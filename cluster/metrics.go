@@ -120,6 +120,7 @@ func (m *metrics) observe(n *Node) {
 		return 0
 	})
 	m.observeTip(n)
+	m.observeAside(n)
 	if n.stream.history != nil {
 		m.observeHistory(n.stream)
 		m.observeSnapshots(n)

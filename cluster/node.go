@@ -76,29 +76,6 @@ type Node struct {
 	}
 }
 
-// Open starts a node: folder lock, identity, raft, gossip. It returns when the node runs, not when there is a leader.
-func Open(o Options) (*Node, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	f, err := openFolder(o.DataDir)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: open %s: %w", o.DataDir, err)
-	}
-	stream, err := openStream(StreamOptions{Tip: o.Stream.Tip, History: o.Stream.History})
-	if err != nil {
-		return nil, errors.Join(err, f.close())
-	}
-	n := newNode(o, f, stream)
-	if err := n.start(); err != nil {
-		n.cancel()
-		n.metrics.close()
-		return nil, errors.Join(fmt.Errorf("cluster: open node on %s: %w", o.DataDir, err), stream.Close(), f.close())
-	}
-	return n, nil
-}
-
 func newNode(o Options, f *folder, stream *Stream) *Node {
 	id := f.identity()
 	if o.Name == "" {
@@ -119,7 +96,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	n.topologies.current.Store(&topologyState{over: make(chan struct{})})
 	n.gossip = newGossip(o, f, meta{
 		Name: o.Name, Client: o.ClientAddr, HTTP: o.HTTPAddr, Cluster: id.ClusterID,
-		Replica: o.Replica, Expect: o.BootstrapExpect, Version: o.Version,
+		Replica: o.Replica, Expect: o.BootstrapExpect, Version: o.Version, Was: id.was(),
 	})
 	n.gossip.changed = n.membersChanged
 	n.gossip.foreign = n.foreignCluster
@@ -127,7 +104,7 @@ func newNode(o Options, f *folder, stream *Stream) *Node {
 	n.proposer = newProposer(o, nil, stream, n.metrics)
 	n.proposer.diskLow, n.proposer.link, n.proposer.stuck = &n.diskLow, n.currentLink, n.fail
 	n.adapter = &fsmAdapter{
-		stream: stream, settle: n.settle, applied: n.positions.advance, config: n.topologyChanged, fail: n.fail,
+		stream: stream, settle: n.settle, applied: n.positions.advance, config: n.membersChanged, fail: n.fail,
 		ctx: n.ctx, cluster: n.ClusterID, sealed: func() { kick(n.sealings) },
 	}
 	return n
@@ -166,7 +143,7 @@ func (n *Node) run() {
 	for _, loop := range []func(context.Context){
 		n.guard.watch, n.watchDisk, n.keepTopology, n.observeRaft, n.keepLink, n.housekeep, n.gossip.serve, n.watchHistory, n.keepSnapshots,
 		n.serveFiles, n.catchup.run, n.repair.run,
-		func(ctx context.Context) { n.gossip.keepJoined(ctx, n.opts.Join) },
+		func(ctx context.Context) { n.gossip.keepJoined(ctx, n.joinAddrs()) },
 	} {
 		n.loops.Go(func() { loop(n.ctx) })
 	}
@@ -196,6 +173,7 @@ func (n *Node) housekeep(ctx context.Context) {
 		n.gossip.update(func(m *meta) { m.Cluster, m.State = cluster, m.State || state })
 		n.tryBootstrap()
 		n.electAlone()
+		n.notePeers()
 		n.gossip.spread()
 		n.topologyChanged()
 	}

@@ -72,6 +72,10 @@ type Options struct {
 	// two is cut as far as LogKeepBytes of entries stay, for nodes that were away for a while. Without history neither happens.
 	SnapshotBytes, LogKeepBytes int64
 
+	// OnDamage is what a node does whose files are damaged, if the others can go on without it: OnDamageRejoin (default), it moves them
+	// aside and comes back under a new id; OnDamageRefuse, it does not start.
+	OnDamage string
+
 	LogStore        string        // LogStoreBolt (default) or LogStoreMemory (tests: loses votes and log at Close)
 	Codec           record.Codec  // of entries; the zero value means S2
 	Uncompressed    bool          // entries are not compressed, whatever Codec says
@@ -133,6 +137,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.RaftListen, "127.0.0.1:0")
 	setDefault(&o.GossipListen, "127.0.0.1:0")
 	setDefault(&o.LogStore, LogStoreBolt)
+	setDefault(&o.OnDamage, OnDamageRejoin)
 	setDefault(&o.Codec, record.CodecS2)
 	setDefault(&o.MaxInflight, DefaultMaxInflight)
 	setDefault(&o.EntriesInflight, DefaultEntriesInflight)
@@ -186,6 +191,9 @@ func (o Options) validate() error {
 	}
 	if o.LogStore != LogStoreBolt && o.LogStore != LogStoreMemory {
 		return fmt.Errorf("cluster: options: LogStore %q is unknown: use %q or %q", o.LogStore, LogStoreBolt, LogStoreMemory)
+	}
+	if o.OnDamage != OnDamageRejoin && o.OnDamage != OnDamageRefuse {
+		return fmt.Errorf("cluster: options: OnDamage %q is unknown: use %q or %q", o.OnDamage, OnDamageRejoin, OnDamageRefuse)
 	}
 	if o.BootstrapExpect < 0 {
 		return fmt.Errorf("cluster: options: BootstrapExpect %d is negative", o.BootstrapExpect)

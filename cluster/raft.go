@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -127,7 +128,7 @@ func (n *Node) recover(logs raft.LogStore) error {
 		return err
 	}
 	if n.raft, err = n.newRaft(logs); err != nil {
-		return fmt.Errorf("start raft: %w", errors.Join(err, n.adapter.restoring))
+		return fmt.Errorf("start raft: %w", err)
 	}
 	n.adapter.runs.Store(true)
 	n.stream.start()
@@ -136,20 +137,45 @@ func (n *Node) recover(logs raft.LogStore) error {
 
 // newRaft starts raft, which panics when an entry is missing or cannot be read.
 func (n *Node) newRaft(logs raft.LogStore) (r *raft.Raft, err error) {
+	spoiled := func(err error) error {
+		return n.spoiled(fmt.Errorf("%w: data folder %s is damaged: %s", err, n.opts.DataDir, howToMend))
+	}
+	config := raftConfig(n.opts, n.NodeID(), n.notify)
+	if err := raft.ValidateConfig(config); err != nil {
+		return nil, err
+	}
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v: data folder %s is damaged: %s", p, n.opts.DataDir, howToMend)
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error: // a mistake of this program's
+			err = fmt.Errorf("%w: data folder %s may be damaged: %s", p, n.opts.DataDir, howToMend)
+		case error:
+			err = spoiled(p)
+		default:
+			err = spoiled(fmt.Errorf("%v", p))
 		}
 	}()
 	var snaps raft.SnapshotStore = raft.NewDiscardSnapshotStore()
 	if n.snaps != nil {
 		snaps = n.snaps
 	}
-	r, err = raft.NewRaft(raftConfig(n.opts, n.NodeID(), n.notify), n.adapter, logs, n.guard, snaps, n.transport)
+	r, err = raft.NewRaft(config, n.adapter, logs, n.guard, snaps, n.transport)
 	if err != nil { // it cannot read its log, its vote or its snapshot
-		return nil, fmt.Errorf("%w: data folder %s is damaged: %s", err, n.opts.DataDir, howToMend)
+		return nil, spoiled(errors.Join(err, n.adapter.restoring))
 	}
 	return r, nil
+}
+
+// spoiled makes what raft cannot start from damage, unless the disk does not give it.
+func (n *Node) spoiled(err error) error {
+	if n.opts.LogStore != LogStoreMemory {
+		for _, name := range []string{logFile, stableFile} {
+			if rerr := readable(n.folder.path(name)); rerr != nil {
+				return errors.Join(err, rerr)
+			}
+		}
+	}
+	return damaged(partRaft, err)
 }
 
 // noteState notes whether there is a raft log already. A node that lost its log or its vote must not go on under its id: the
@@ -160,7 +186,7 @@ func (n *Node) noteState(logs raft.LogStore) error {
 		return fmt.Errorf("read the raft log: %w", err)
 	}
 	n.logs = logs
-	n.gossip.mu.own.State = last > 0 || n.restores()
+	n.gossip.mu.own.State = last > 0 || n.restores() || n.folder.identity().Aside != nil
 	if last > 0 && n.ClusterID() == "" {
 		return fmt.Errorf("data folder %s holds a raft log but no cluster id: identity.json was replaced: restore it", n.opts.DataDir)
 	}
@@ -169,12 +195,12 @@ func (n *Node) noteState(logs raft.LogStore) error {
 	}
 	if last == 0 {
 		if n.folder.identity().HasLog {
-			return fmt.Errorf("the raft log of data folder %s is gone: %s", n.opts.DataDir, howToMend)
+			return damaged(partRaft, fmt.Errorf("the raft log of data folder %s is gone: %s", n.opts.DataDir, howToMend))
 		}
 		return nil
 	}
 	if term, err := n.guard.GetUint64(termKey); err != nil || term == 0 {
-		return fmt.Errorf("term and vote of data folder %s are gone (raft/stable.db): %s", n.opts.DataDir, howToMend)
+		return n.spoiled(fmt.Errorf("term and vote of data folder %s are gone (raft/stable.db): %s", n.opts.DataDir, howToMend))
 	}
 	return n.folder.setHasLog()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/hashicorp/raft"
 )
@@ -120,7 +121,7 @@ func decodeSnapManifest(b []byte) (*snapManifest, error) {
 	case string(b[:8]) != snapshotMagic:
 		return nil, fmt.Errorf("%w: not a snapshot's manifest: wrong magic", errSnapshotFormat)
 	case le.Uint32(b[8:]) != snapshotFormat:
-		return nil, fmt.Errorf("%w: its version is %d, this program knows %d: start it with a newer version", errSnapshotFormat, le.Uint32(b[8:]), snapshotFormat)
+		return nil, wrongVersion(b)
 	case uint64(le.Uint32(b[12:])) != uint64(len(b)):
 		return nil, fmt.Errorf("%w: the manifest has %d bytes of %d", errSnapshotFormat, len(b), le.Uint32(b[12:]))
 	case le.Uint32(b[len(b)-4:]) != crcOf(b[:len(b)-4]):
@@ -210,4 +211,15 @@ func (d *snapDecoder) file() (f snapFile) {
 	f.size = int64(binary.LittleEndian.Uint64(d.take(8)))
 	copy(f.sum[:], d.take(sha256.Size))
 	return f
+}
+
+// wrongVersion is the error of a manifest that says another version than this program's: it is newer, or damaged just there.
+func wrongVersion(b []byte) error {
+	le := binary.LittleEndian
+	v, end, own := le.Uint32(b[8:]), len(b)-4, slices.Clone(b)
+	le.PutUint32(own[8:], snapshotFormat)
+	if v < snapshotFormat || le.Uint32(own[end:]) == crcOf(own[:end]) {
+		return fmt.Errorf("%w: its version is %d", errSnapshotFormat, v)
+	}
+	return fmt.Errorf("%w: its version is %d, this program knows %d: %w", errSnapshotFormat, v, snapshotFormat, errNewerVersion)
 }

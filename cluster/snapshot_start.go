@@ -46,14 +46,14 @@ func (n *Node) chooseStart(logs raft.LogStore) (raft.LogStore, error) {
 		return nil, fmt.Errorf("data folder %s is of cluster %q, but its snapshot %s is of cluster %q: one of them was replaced: restore it",
 			n.opts.DataDir, n.ClusterID(), m.id(), m.cluster)
 	}
-	if newer := n.newerThan(m); newer != "" {
+	if newer := n.newerThan(m); newer != nil {
 		if last < m.index || first > m.index+1 {
-			return nil, fmt.Errorf("%s, and the raft log (entries %d to %d) does not go on behind %s, the one before: %s", newer, first, last, m.id(), howToMend)
+			return nil, damaged(partSnapshot, fmt.Errorf("%w, and the raft log (entries %d to %d) does not go on behind %s, the one before: %s", newer, first, last, m.id(), howToMend))
 		}
 		n.log.Error("a snapshot cannot be used: starting from the one before and the log", "problem", newer, "from", m.id())
 	} else if first > m.index+1 {
-		return nil, fmt.Errorf("the raft log of data folder %s begins with entry %d, its newest snapshot %s ends with %d: entries between are gone: %s",
-			n.opts.DataDir, first, m.id(), m.index, howToMend)
+		return nil, damaged(partRaft, fmt.Errorf("the raft log of data folder %s begins with entry %d, its newest snapshot %s ends with %d: entries between are gone: %s",
+			n.opts.DataDir, first, m.id(), m.index, howToMend))
 	} else if err := n.wipeOvertaken(logs, m, last); err != nil {
 		return nil, err
 	}
@@ -105,29 +105,31 @@ func (n *Node) startFromLog(first, last uint64) error {
 		return nil
 	}
 	problem := n.newerThan(&snapManifest{})
-	if problem == "" && last == 0 {
+	if problem == nil && last == 0 {
 		return nil
 	}
-	if problem == "" {
-		problem = "there is no snapshot"
+	if problem == nil {
+		problem = errNoSnapshot
 	}
-	return fmt.Errorf("the raft log of data folder %s begins with entry %d, and %s: %s", n.opts.DataDir, first, problem, howToMend)
+	return damaged(partSnapshot, fmt.Errorf("the raft log of data folder %s begins with entry %d, and %w: %s", n.opts.DataDir, first, problem, howToMend))
 }
 
-// newerThan says which snapshot newer than m cannot be used, and why; "" if there is none.
-func (n *Node) newerThan(m *snapManifest) string {
+var errNoSnapshot = errors.New("there is no snapshot")
+
+// newerThan says which snapshot newer than m cannot be used, and why; nil if there is none.
+func (n *Node) newerThan(m *snapManifest) error {
 	for _, d := range n.snaps.problems() {
 		var term, index uint64
 		if _, err := fmt.Sscanf(d.id, "s-%d-%d", &term, &index); err != nil || index > m.index {
-			return fmt.Sprintf("snapshot %s cannot be used: %v", d.id, d.err)
+			return fmt.Errorf("snapshot %s cannot be used: %w", d.id, d.err)
 		}
 	}
 	for _, k := range n.snaps.snapshots() {
 		if k.m.index > m.index {
-			return fmt.Sprintf("snapshot %s needs history up to seq %d, which is not in %s", k.m.id(), k.m.windowSeq, n.stream.history.o.Dir)
+			return fmt.Errorf("snapshot %s needs history up to seq %d, which is not in %s", k.m.id(), k.m.windowSeq, n.stream.history.o.Dir)
 		}
 	}
-	return ""
+	return nil
 }
 
 // wipeOvertaken deletes a log that holds nothing that counts: it ends before a snapshot which came from another node, or has another
@@ -141,14 +143,14 @@ func (n *Node) wipeOvertaken(logs raft.LogStore, m *snapManifest, last uint64) e
 	id := n.folder.identity()
 	switch {
 	case err != nil:
-		return err
+		return n.spoiled(err)
 	case !overtaken && id.Overtaken == m.id():
 		return n.folder.setOvertaken("")
 	case !overtaken:
 		return nil
 	case id.Overtaken != m.id() && n.opts.LogStore != LogStoreMemory:
-		return fmt.Errorf("the raft log of data folder %s ends with entry %d, or has another entry %d than snapshot %s, which was made here: the log was replaced: %s",
-			n.opts.DataDir, last, m.index, m.id(), howToMend)
+		return damaged(partRaft, fmt.Errorf("the raft log of data folder %s ends with entry %d, or has another entry %d than snapshot %s, which was made here: the log was replaced: %s",
+			n.opts.DataDir, last, m.index, m.id(), howToMend))
 	}
 	n.log.Info("deleting a log that a snapshot has overtaken", "snapshot", m.id(), "last_index", last)
 	if err := n.folder.setEmptyLog(); err != nil {
@@ -168,7 +170,7 @@ func behind(logs raft.LogStore, m *snapManifest, last uint64) (bool, error) {
 		return false, nil // the log goes on right behind it
 	}
 	if err != nil {
-		return false, fmt.Errorf("read entry %d of the raft log: %w", m.index, err)
+		return false, fmt.Errorf("read entry %d of the raft log: %w: %s", m.index, err, howToMend)
 	}
 	return l.Term != m.term, nil
 }

@@ -145,7 +145,7 @@ func readStateHead(r io.Reader) error {
 		return fmt.Errorf("%w: not a state file: wrong magic", errSnapshotFormat)
 	}
 	if v := binary.LittleEndian.Uint32(head[8:]); v != stateFormat {
-		return fmt.Errorf("%w: its state file has version %d, this program knows %d: start it with a newer version", errSnapshotFormat, v, stateFormat)
+		return fmt.Errorf("%w: its state file has version %d, this program knows %d: %w", errSnapshotFormat, v, stateFormat, errNewerVersion)
 	}
 	return nil
 }

@@ -66,6 +66,8 @@ type Status struct {
 
 	CatchUp *CatchUpStatus `json:"catch_up,omitempty"` // of the node that answers; nil: it fetches nothing
 
+	Aside *AsideStatus `json:"stepped_aside,omitempty"` // of the node that answers; nil: it never did, or what it moved is gone
+
 	History *HistoryStatus `json:"history,omitempty"` // of the node that answers; nil: it keeps none
 }
 
@@ -85,7 +87,7 @@ func (n *Node) Status(ctx context.Context) Status {
 		ClusterID: n.ClusterID(), NodeID: n.NodeID(), Leader: string(leader), Term: n.raft.CurrentTerm(),
 		CommitIndex: own.Commit, AppliedIndex: own.Applied, FirstSeq: own.First, AppliedSeq: own.Seq,
 	}
-	s.History, s.CatchUp = n.stream.HistoryStatus(), n.catchup.status()
+	s.History, s.CatchUp, s.Aside = n.stream.HistoryStatus(), n.catchup.status(), n.asideStatus()
 	if s.History != nil {
 		s.History.Repaired = n.repair.done.Load()
 	}
@@ -258,6 +260,9 @@ func (n *Node) problem() string {
 	if p := n.catchup.problem(); p != "" {
 		return p
 	}
+	if p := n.waiting(); p != "" {
+		return p
+	}
 	if h := n.stream.history; h != nil {
 		if p := h.problem(); p != "" {
 			return strings.TrimSuffix(p+"; "+n.repair.problem.get(), "; ")
@@ -274,6 +279,9 @@ func (n *Node) Ready() error {
 	}
 	_, leader := n.raft.LeaderWithID()
 	if leader == "" {
+		if p := n.waiting(); p != "" {
+			return fmt.Errorf("cluster: no leader is known: %s", p)
+		}
 		return fmt.Errorf("cluster: no leader is known")
 	}
 	if n.caughtUp.Load() {

@@ -79,7 +79,8 @@ func Defaults(dir string) cluster.Options {
 		HeartbeatTimeout: 500 * time.Millisecond, ElectionTimeout: 500 * time.Millisecond,
 		LeaseTimeout: 500 * time.Millisecond, CommitTimeout: 2 * time.Millisecond,
 		Stabilization: time.Millisecond, MinFreeBytes: -1,
-		Stream: cluster.StreamOptions{Tip: tipstore.Options{SizeBytes: 64 << 20, ChunkBytes: 4 << 20}, MaxTopics: 1 << 20},
+		OnDamage: cluster.OnDamageRefuse, // else a test could not tell a state that a fault of this program spoiled
+		Stream:   cluster.StreamOptions{Tip: tipstore.Options{SizeBytes: 64 << 20, ChunkBytes: 4 << 20}, MaxTopics: 1 << 20},
 	}
 }
 

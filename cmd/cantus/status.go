@@ -92,6 +92,9 @@ func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
 	if s.CatchUp != nil {
 		fields = append(fields, [2]string{"catching up", s.CatchUp.String()})
 	}
+	if s.Aside != nil {
+		fields = append(fields, [2]string{"stepped aside", s.Aside.String()})
+	}
 	h := s.History
 	if h == nil {
 		return append(fields, [2]string{"history here", "none is kept: readers go back as far as the tip"})

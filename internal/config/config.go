@@ -25,9 +25,10 @@ type Config struct {
 
 // Node is the section "node".
 type Node struct {
-	Name    string `key:"name" doc:"A name for people; the id that the cluster uses is random and stored in the data folder. Empty: the host's name."`
-	Data    string `key:"data" default:"cantus-data" doc:"The folder that holds everything this node stores. One running node per folder."`
-	Replica bool   `key:"replica" default:"false" doc:"A read replica: it follows and serves readers, and never votes."`
+	Name     string `key:"name" doc:"A name for people; the id that the cluster uses is random and stored in the data folder. Empty: the host's name."`
+	Data     string `key:"data" default:"cantus-data" doc:"The folder that holds everything this node stores. One running node per folder."`
+	Replica  bool   `key:"replica" default:"false" doc:"A read replica: it follows and serves readers, and never votes."`
+	OnDamage string `key:"on_damage" default:"rejoin" enum:"rejoin,refuse" doc:"What a node does whose log, vote, identity, snapshot or manifest of history is damaged. rejoin: if the other nodes can go on without it, it moves what is damaged aside, to damaged-<time> in the data folder, and comes back as a new node that catches up from them; a node without others refuses to start. refuse: it never starts then."`
 }
 
 // Cluster is the section "cluster".

@@ -38,6 +38,7 @@ func clusterOptions(c *config.Config, o Options, registry prometheus.Registerer)
 		GossipKey:        gossipKey(c),
 		Stream:           streamOptions(c),
 		History:          historyPolicy(c),
+		OnDamage:         c.Node.OnDamage,
 		LogStore:         c.Log.Store,
 		Codec:            codecs[c.Log.Codec],
 		Uncompressed:     c.Log.Codec == "none",

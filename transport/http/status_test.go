@@ -26,7 +26,7 @@ func TestOpenAPIDescribesTheStatus(t *testing.T) {
 	}
 	for name, of := range map[string]reflect.Type{
 		"Status": reflect.TypeFor[cluster.Status](), "Node": reflect.TypeFor[cluster.NodeStatus](), "Snapshot": reflect.TypeFor[cluster.SnapshotInfo](),
-		"CatchUp": reflect.TypeFor[cluster.CatchUpStatus](), "History": reflect.TypeFor[cluster.HistoryStatus](),
+		"CatchUp": reflect.TypeFor[cluster.CatchUpStatus](), "History": reflect.TypeFor[cluster.HistoryStatus](), "SteppedAside": reflect.TypeFor[cluster.AsideStatus](),
 	} {
 		var fields []string
 		for i := range of.NumField() {

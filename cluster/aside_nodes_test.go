@@ -1,0 +1,268 @@
+package cluster_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/cantus-bus/cantus/cluster"
+	"github.com/cantus-bus/cantus/cluster/clustertest"
+)
+
+// rejoining is withSnapshots on nodes that step aside when their files are damaged.
+func rejoining(i int, o *cluster.Options) {
+	withSnapshots(i, o)
+	o.OnDamage = cluster.OnDamageRejoin
+}
+
+// wantBack waits until a member has stepped aside, votes under a new id in the place of the old, and has every message.
+func (h *chronicle) wantBack(m *clustertest.Member, old string) *cluster.AsideStatus {
+	h.t.Helper()
+	s := m.Status(testContext(h.t))
+	if s.Aside == nil || m.NodeID() == old || s.Aside.Was != old && s.Aside.Part != "identity" {
+		h.t.Fatalf("node %s, before %s, stepped aside: %+v", m.NodeID(), old, s.Aside)
+	}
+	cluster := h.c.Leader().ClusterID()
+	h.c.Eventually(fmt.Sprintf("node %d to vote under its new id", m.Index), func() bool {
+		voters, self := 0, false
+		for _, n := range h.c.Leader().Status(testContext(h.t)).Nodes {
+			if n.Role == "leader" || n.Role == "follower" {
+				voters++
+				self = self || n.ID == m.NodeID()
+			}
+		}
+		return self && voters == len(h.c.Members)
+	})
+	if m.ClusterID() != cluster {
+		h.t.Errorf("the node is of cluster %s, not %s", m.ClusterID(), cluster)
+	}
+	h.check(m, 5)
+	return s.Aside
+}
+
+// wantPeers waits until a member has noted that it votes, beside so many others.
+func wantPeers(c *clustertest.Cluster, m *clustertest.Member, n int) {
+	c.T.Helper()
+	c.Eventually(fmt.Sprintf("node %d to note that it votes beside %d others", m.Index, n), func() bool {
+		var id struct {
+			Votes bool
+			Peers map[string]string
+		}
+		b, err := os.ReadFile(filepath.Join(m.Dir, "identity.json"))
+		return err == nil && json.Unmarshal(b, &id) == nil && id.Votes && len(id.Peers) == n
+	})
+}
+
+// spoilFileBy changes a stopped node's file; nil from the spoiling: the file is removed.
+func spoilFileBy(t *testing.T, path string, spoil func(b []byte) []byte) {
+	t.Helper()
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bad := spoil(bytes.Clone(good)); bad != nil {
+		err = os.WriteFile(path, bad, 0o600)
+	} else {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// used is what of a file is in use: bolt's are longer.
+func used(b []byte) []byte { return bytes.TrimRight(b, "\x00") }
+
+func flipMiddle(b []byte) []byte { b[len(used(b))/2] ^= 16; return b }
+
+func cutHalf(b []byte) []byte { return b[:len(used(b))/2] }
+
+func zeroHalf(b []byte) []byte { clear(b[len(used(b))/2:]); return b }
+
+// flipMeta flips a bit of the page that says what bolt committed last: the one before would be taken, without the last commit.
+func flipMeta(b []byte) []byte {
+	newest := 0
+	if le := binary.LittleEndian; le.Uint64(b[os.Getpagesize()+64:]) > le.Uint64(b[64:]) {
+		newest = os.Getpagesize()
+	}
+	b[newest+50] ^= 1
+	return b
+}
+
+// flipEntry flips a bit in the last entry of a log.
+func flipEntry(b []byte) []byte {
+	f, err := os.CreateTemp("", "log")
+	if err == nil {
+		defer os.Remove(f.Name())
+		_, err = f.Write(b)
+	}
+	var last []byte
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		var db *bbolt.DB
+		if db, err = bbolt.Open(f.Name(), 0o600, &bbolt.Options{ReadOnly: true}); err == nil {
+			err = db.View(func(tx *bbolt.Tx) error {
+				_, v := tx.Bucket([]byte("logs")).Cursor().Last()
+				last = bytes.Clone(v)
+				return nil
+			})
+			_ = db.Close()
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	for at := 0; ; { // also in pages that are not in use any more
+		i := bytes.Index(b[at:], last)
+		if i < 0 {
+			return b
+		}
+		b[at+i+len(last)/2] ^= 8
+		at += i + len(last)
+	}
+}
+
+func remove([]byte) []byte { return nil }
+
+// TestDamagedNodeComesBack: each kind of file that a node needs to start, spoiled on one of three that was stopped. The node steps aside and
+// ends as a voter with every message, equal to the others by digest and by the hashes of its files; no file of history is fetched again.
+func TestDamagedNodeComesBack(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: rejoining})
+	h := newChronicle(t, c, 31)
+	h.publish(40)
+	for i, test := range []struct {
+		file  string
+		spoil func([]byte) []byte
+		part  string
+	}{
+		{"raft/log.db", flipEntry, "raft"},
+		{"raft/log.db", cutHalf, "raft"},
+		{"raft/log.db", flipMeta, "raft"},
+		{"raft/stable.db", zeroHalf, "raft"},
+		{"raft/stable.db", remove, "raft"},
+		{"identity.json", flipMiddle, "identity"},
+		{"identity.json", remove, "identity"},
+		{"history/MANIFEST", flipMiddle, "history manifest"},
+		{"history/MANIFEST", remove, "history manifest"},
+	} {
+		m := c.Followers()[i%2]
+		h.snapshot(m)
+		old := m.NodeID()
+		wantPeers(c, m, 2)
+		c.Crash(m)
+		h.leaveBehind()
+		t.Logf("%s of node %d", test.file, m.Index)
+		spoilFileBy(t, filepath.Join(m.Dir, test.file), test.spoil)
+		c.Restart(m)
+		if a := h.wantBack(m, old); a.Part != test.part {
+			t.Errorf("%s: %s", test.file, a)
+		}
+		h.wantEqualFiles()
+	}
+}
+
+// TestAllDamaged: with no node left that knows anything, nothing is made anew: each says what it waits for.
+func TestAllDamaged(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) { rejoining(i, o); o.BootstrapExpect = 3 }})
+	h := newChronicle(t, c, 32)
+	h.publish(20)
+	for _, m := range c.Members {
+		c.Close(m)
+		spoilFileBy(t, filepath.Join(m.Dir, "identity.json"), flipMiddle)
+	}
+	for _, m := range c.Members {
+		c.Restart(m)
+	}
+	c.Eventually("the nodes to see each other", func() bool {
+		for _, m := range c.Members {
+			if len(m.Status(testContext(t)).Nodes) < 3 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, m := range c.Members {
+		cluster.Housekeep(m.Node, 20)
+		s := m.Status(testContext(t))
+		if m.Stream().Machine().LastSeq() != 0 || s.Leader != "" || s.CommitIndex != 0 {
+			t.Fatalf("a new cluster was made: %+v", s)
+		}
+		if err := m.Ready(); err == nil || !strings.Contains(err.Error(), "never starts a cluster") {
+			t.Errorf("node %d does not say what it waits for: %v", m.Index, err)
+		}
+		if s.Aside == nil {
+			t.Errorf("%+v", s)
+		}
+		log, err := os.ReadFile(filepath.Join(s.Aside.Folder, "raft", "log.db"))
+		if err != nil || len(log) == 0 {
+			t.Errorf("the log is not kept: %v", err)
+		}
+	}
+}
+
+// TestDamageIsRefused: by a node that is told to, by one without others, by one of two, and where it is not damage.
+func TestDamageIsRefused(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 1, clustertest.Options{Configure: rejoining})
+	newChronicle(t, c, 33).publish(10)
+	m := c.Members[0]
+	wantPeers(c, m, 0)
+	c.Close(m)
+	for name, test := range map[string]struct {
+		file  string
+		spoil func([]byte) []byte
+		o     func(o *cluster.Options)
+		want  string
+	}{
+		"alone":          {"raft/log.db", cutHalf, func(o *cluster.Options) { o.Join = []string{"127.0.0.1:1"} }, "empty the folder"},
+		"alone, no join": {"identity.json", cutHalf, func(o *cluster.Options) {}, "empty the folder"},
+		"joins itself": {"identity.json", cutHalf, func(o *cluster.Options) {
+			o.GossipListen, o.Join = "127.0.0.1:4793", []string{"127.0.0.1:4793"}
+		}, "empty the folder"},
+		"told to": {"identity.json", cutHalf, func(o *cluster.Options) {
+			o.Join, o.OnDamage = []string{"127.0.0.1:1"}, cluster.OnDamageRefuse
+		}, "empty the folder"},
+		"newer": {"identity.json", func([]byte) []byte { return []byte(`{"format":2,"node_id":"new"}`) }, func(o *cluster.Options) {
+			o.Join = []string{"127.0.0.1:1"}
+		}, "newer version"},
+		"foreign": {"identity.json", func(b []byte) []byte {
+			return []byte(`{"format":1,"node_id":"5d4a3c61-6b0f-4f0e-9a53-0d0f4c9f7a11"}`)
+		}, func(o *cluster.Options) { o.Join = []string{"127.0.0.1:1"} }, "no cluster id"},
+		"not readable": {"raft/log.db", remove, func(o *cluster.Options) {
+			o.Join = []string{"127.0.0.1:1"}
+			if err := os.Mkdir(filepath.Join(o.DataDir, "raft", "log.db"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, "is a directory"},
+	} {
+		o := clustertest.Defaults(t.TempDir())
+		rejoining(0, &o)
+		if err := os.CopyFS(o.DataDir, os.DirFS(m.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		spoilFileBy(t, filepath.Join(o.DataDir, test.file), test.spoil)
+		test.o(&o)
+		n, err := cluster.Open(o)
+		if err == nil {
+			err = errors.Join(errors.New("the node came up"), n.Close())
+		}
+		if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(o.DataDir, "damaged-*")); len(left) > 0 {
+			t.Errorf("%s: %v was made", name, left)
+		}
+	}
+}
