@@ -56,7 +56,7 @@ func (p *simPublisher) run(ctx context.Context) {
 			e.Messages = append(e.Messages, trace.Sent{ID: p.c.nextID(), Topic: simTopics[p.rng.IntN(len(simTopics))]})
 		}
 		p.publish(ctx, e)
-		sleepSim(ctx, time.Duration(p.rng.Int64N(int64(100*time.Millisecond))))
+		sleepSim(ctx, time.Duration(p.rng.Int64N(int64(60*time.Millisecond))))
 	}
 }
 
@@ -175,6 +175,7 @@ type simReader struct {
 	rng     *rand.Rand
 	opened  bool
 	caught  bool
+	once    bool // reads what there is and ends
 	head    uint64
 	after   atomic.Uint64 // everything that matches up to here was read
 	prev    uint64
@@ -201,17 +202,37 @@ func (r *simReader) run(ctx context.Context) {
 		r.visit(stay, n, proc)
 		leave()
 		proc.readers.Done()
+		select {
+		case <-r.c.quiet:
+			sleepSim(ctx, simPause)
+		default:
+		}
 	}
 }
 
-// hold keeps the process's stream open for its user; nil if there is none.
-func (n *simNode) hold() *simProcess {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.proc != nil {
-		n.proc.readers.Add(1)
+// scan reads all from the beginning, again and again as a new reader, on one node each time: so history is read.
+func (c *simCluster) scan(ctx context.Context, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 400))
+	for id := 100; ; id++ {
+		sleepSim(ctx, time.Duration(rng.Int64N(int64(time.Second))))
+		if ctx.Err() != nil {
+			return
+		}
+		n := c.nodes[rng.IntN(len(c.nodes))]
+		proc := n.hold()
+		if proc == nil {
+			continue
+		}
+		r := c.newReader(id, seed, []string{"**", "app/**", "reg/a"}[rng.IntN(3)])
+		r.once = true
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		r.visit(limited, n, proc)
+		cancel()
+		proc.readers.Done()
+		if r.opened {
+			c.record(&trace.ReaderEnded{At: c.now(), Reader: id, Position: r.after.Load()})
+		}
 	}
-	return n.proc
 }
 
 // visit reads from one node until ctx ends or the node does.
@@ -255,12 +276,27 @@ func (r *simReader) visit(ctx context.Context, n *simNode, proc *simProcess) {
 		if more {
 			continue
 		}
+		if r.once && r.caught {
+			return
+		}
 		select {
 		case <-wake:
+		case <-r.c.quiet:
+			r.mustHaveAll(rd, n, proc)
+			return
 		case <-proc.dead:
 			return
 		case <-ctx.Done():
 		}
+	}
+}
+
+// mustHaveAll reads once more, when nothing has come for a while, what the reader should have been woken for. Only its position
+// may move: the reader is not told of what it did not ask for.
+func (r *simReader) mustHaveAll(rd *Reader, n *simNode, proc *simProcess) {
+	had := r.prev
+	if _, err := r.read(rd, proc.node.Stream()); err != nil || r.prev != had {
+		r.c.t.Errorf("reader %d on %s after %d was not woken for %d: %v", r.id, n.name, had, r.prev, err)
 	}
 }
 

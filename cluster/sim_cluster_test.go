@@ -17,18 +17,20 @@ import (
 
 	"github.com/cantus-bus/cantus/internal/vfs"
 	trace "github.com/cantus-bus/cantus/jepsen/history"
-	"github.com/cantus-bus/cantus/tipstore"
 )
 
 // simCluster is machines, the network between them, what their clients do, and the record of it. All of it lives in one
 // bubble of virtual time.
 type simCluster struct {
-	t       testing.TB
-	rng     *rand.Rand // the nemesis's
-	net     *simNet
-	nodes   []*simNode
-	began   time.Time
-	history bool // nodes keep history and snapshots, and little of the log
+	t             testing.TB
+	net           *simNet
+	nodes         []*simNode
+	began         time.Time
+	limit         time.Duration // of the time under faults
+	history       bool          // nodes keep history and snapshots, and little of the log
+	membership    bool          // there is a machine to spare, and members change
+	commitTimeout time.Duration // raft's
+	quiet         chan struct{} // closed when nothing more is published, and all nodes have everything
 
 	watching sync.WaitGroup // supervisors
 	quorum   sync.Mutex
@@ -37,42 +39,45 @@ type simCluster struct {
 	mu      sync.Mutex
 	list    []trace.Event
 	ids     uint64
+	seen    simCounts
 	refused []error // of nodes that would not start
+	// changing: a change of members is under way.
+	changing bool
 }
 
-// simNode is a machine: its disk stays, its process comes and goes.
-type simNode struct {
-	c    *simCluster
-	name string
-	ip   string
-	dir  string // identity
-	disk *simDisk
-	fs   *vfs.Mem      // history and snapshots; replaced by a crash
-	fate *oldrand.Rand // of what a crash leaves of fs
-	host *simHost
-
-	mu   sync.Mutex
-	proc *simProcess // nil: down
-}
-
-// simProcess is one life of a node.
-type simProcess struct {
-	node    *Node
-	dead    chan struct{}  // closed at the crash
-	readers sync.WaitGroup // of the node's stream
-}
-
+// newSimCluster makes machines. Of each three seeds two keep history, of each four one changes members, and of each five one has raft
+// send its commit index as soon as it does by default, which costs most.
 func newSimCluster(t testing.TB, seed uint64, size int) *simCluster {
 	source := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
-	c := &simCluster{t: t, rng: source(0), net: newSimNet(source(1)), began: time.Now(), history: seed%3 > 0}
+	c := &simCluster{t: t, net: newSimNet(source(1)), began: time.Now(), history: seed%3 > 0, membership: simMembership(seed), seen: simCounts{}, quiet: make(chan struct{})}
+	c.limit, c.commitTimeout = *simTime, 40*time.Millisecond
+	if seed%5 == 0 {
+		c.commitTimeout = DefaultCommitTimeout
+	}
+	if c.membership && size == simFounders {
+		size++
+	}
 	dir := simDir(t)
 	for i := range size {
-		n := &simNode{c: c, name: fmt.Sprintf("n%d", i+1), ip: fmt.Sprintf("10.0.0.%d", i+1), disk: newSimDisk(source(uint64(i + 10))),
+		n := &simNode{c: c, name: fmt.Sprintf("n%d", i+1), ip: fmt.Sprintf("10.0.0.%d", i+1), disk: newSimDisk(source(uint64(i+10)), c),
 			fs: vfs.NewMem(), fate: oldrand.New(oldrand.NewSource(int64(seed) + int64(i)))}
+		n.founder, n.out = i < simFounders, i >= simFounders
 		n.dir = filepath.Join(dir, n.name)
 		c.nodes = append(c.nodes, n)
 	}
 	return c
+}
+
+func simMembership(seed uint64) bool { return seed%4 == 0 }
+
+// others are the gossip addresses of the other machines.
+func (c *simCluster) others(n *simNode) (list []string) {
+	for _, o := range c.nodes {
+		if o != n {
+			list = append(list, fmt.Sprintf("%s:%d", o.ip, simGossipPort))
+		}
+	}
+	return list
 }
 
 // start starts all nodes.
@@ -108,105 +113,10 @@ func (c *simCluster) nextID() uint64 {
 	return c.ids
 }
 
-func (n *simNode) start() {
-	n.host = n.c.net.boot(n.ip)
-	peers := []string{}
-	for _, o := range n.c.nodes {
-		if o != n {
-			peers = append(peers, fmt.Sprintf("%s:%d", o.ip, simGossipPort))
-		}
-	}
-	node, err := Open(n.options(peers))
-	if err != nil {
-		n.host.fall()
-		n.c.refuse(fmt.Errorf("%s: %w", n.name, err))
-		return
-	}
-	p := &simProcess{node: node, dead: make(chan struct{})}
-	n.mu.Lock()
-	n.proc = p
-	n.mu.Unlock()
-	n.c.record(&trace.NodeChanged{At: n.c.now(), Node: n.name, State: trace.NodeUp})
-	n.c.watching.Go(func() { n.supervise(p) })
-}
-
-// supervise starts a node again that has failed by itself.
-func (n *simNode) supervise(p *simProcess) {
-	select {
-	case <-p.dead:
-		return
-	case <-p.node.Failed():
-	}
-	n.c.record(&trace.Note{At: n.c.now(), Text: p.node.Err().Error()})
-	if n.stop(true) {
-		n.start()
-		n.c.noteQuorum()
-	}
-}
-
 func (c *simCluster) refuse(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused = append(c.refused, err)
-}
-
-// options are a node's. Bolt's files are made and not used, since a node with a log in memory overlooks more.
-func (n *simNode) options(peers []string) Options {
-	store := n.disk.open()
-	o := Options{
-		DataDir: n.dir, Name: n.name, BootstrapExpect: len(n.c.nodes), Join: peers,
-		RaftListen: n.ip + ":4792", GossipListen: fmt.Sprintf("%s:%d", n.ip, simGossipPort),
-		Stream:        StreamOptions{Tip: tipstore.Options{SizeBytes: 4 << 20, ChunkBytes: 1 << 20}},
-		FreeBytes:     func(string) (int64, error) { return 1 << 40, nil },
-		Stabilization: time.Second, PublishWait: 500 * time.Millisecond,
-		wrapStores: func(unused stores) stores {
-			return stores{logs: store, stable: store, close: unused.close}
-		},
-		network: &network{listen: n.host.listen, dial: n.host.dial, gossip: n.host.gossip},
-	}
-	if n.c.history {
-		o.Stream.Tip = tipstore.Options{SizeBytes: 32 << 10, ChunkBytes: 8 << 10}
-		o.Stream.History = &HistoryOptions{FS: n.fs}
-		o.History = HistoryPolicy{WindowCount: 40, PlanWindows: 3, StoresPerPartition: 3, MinStoreBytes: 1}
-		o.SnapshotBytes, o.LogKeepBytes = 8<<10, 16<<10
-	}
-	return o
-}
-
-// process is the running process, nil if there is none.
-func (n *simNode) process() *simProcess {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.proc
-}
-
-// stop ends the process, by a crash or in peace, and returns when nothing of it runs any more. False: there was none.
-func (n *simNode) stop(crash bool) bool {
-	n.mu.Lock()
-	p := n.proc
-	n.proc = nil
-	n.mu.Unlock()
-	n.c.noteQuorum()
-	if p == nil {
-		return false
-	}
-	n.c.record(&trace.NodeChanged{At: n.c.now(), Node: n.name, State: trace.NodeDown})
-	if crash {
-		n.host.fall()
-		n.disk.crash() // first: the log is never cut behind a snapshot that is not there
-		n.fs = n.fs.Crash(n.fate)
-	}
-	close(p.dead)
-	p.readers.Wait()
-	end := p.node.Close
-	if crash {
-		end = p.node.Crash
-	}
-	if err := end(); err != nil && !crash {
-		n.c.t.Errorf("%s: close: %v", n.name, err)
-	}
-	n.host.fall()
-	return true
 }
 
 // leader is a process that says it leads, nil if none does.
@@ -219,32 +129,32 @@ func (c *simCluster) leader() *simNode {
 	return nil
 }
 
-// noteQuorum records whether a majority is up and connected in both directions.
+// noteQuorum records whether a majority is up, well and connected in both directions.
 func (c *simCluster) noteQuorum() {
 	c.quorum.Lock()
 	defer c.quorum.Unlock()
-	best := 0
-	for set := range 1 << len(c.nodes) {
-		if n := bits.OnesCount(uint(set)); n > best && c.connected(set) {
+	best, members := 0, c.members()
+	for set := range 1 << len(members) {
+		if n := bits.OnesCount(uint(set)); n > best && c.connected(members, set) {
 			best = n
 		}
 	}
-	if up := best > len(c.nodes)/2; up != c.up {
+	if up := best > len(members)/2 && !c.underChange(); up != c.up {
 		c.up = up
 		c.record(&trace.Quorum{At: c.now(), Up: up})
 	}
 }
 
 // connected says that all nodes of a set are up and reach each other.
-func (c *simCluster) connected(set int) bool {
-	for i, a := range c.nodes {
+func (c *simCluster) connected(members []*simNode, set int) bool {
+	for i, a := range members {
 		if set&(1<<i) == 0 {
 			continue
 		}
-		if a.process() == nil {
+		if a.process() == nil || a.sick() {
 			return false
 		}
-		for j, b := range c.nodes {
+		for j, b := range members {
 			if set&(1<<j) != 0 && c.net.isCut(a.ip, b.ip) {
 				return false
 			}
@@ -281,7 +191,7 @@ func (c *simCluster) compare() *trace.Verify {
 		}
 	}
 	v := &trace.Verify{}
-	for _, n := range c.nodes {
+	for _, n := range c.members() {
 		v.Nodes = append(v.Nodes, n.digests(ctx, id))
 	}
 	return v

@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/cantus-bus/cantus/internal/bugs"
 )
 
 // simDisk is what a simulated machine's raft stores have on disk. It outlives the process; of writes under way when the
 // machine fails, each happened or did not.
 type simDisk struct {
 	mu     sync.Mutex
+	c      *simCluster
 	rng    *rand.Rand
 	logs   map[uint64]*raft.Log
 	low    uint64 // first and last index; 0: empty
@@ -23,6 +26,7 @@ type simDisk struct {
 
 	sync    time.Duration // a write takes up to so long
 	broken  error         // of every write, if not nil
+	gate    chan struct{} // writes wait until it is closed; nil: they do not
 	pending []*simWrite
 
 	// A disk that skips syncs says at once that it is done, and after a crash is as it was at its last flush.
@@ -34,8 +38,49 @@ type simDisk struct {
 // simWrite is a write that is not durable yet.
 type simWrite struct{ apply func() }
 
-func newSimDisk(rng *rand.Rand) *simDisk {
-	return &simDisk{rng: rng, logs: map[uint64]*raft.Log{}, stable: map[string][]byte{}, sync: 3 * time.Millisecond}
+const simSync = 3 * time.Millisecond
+
+func newSimDisk(rng *rand.Rand, c *simCluster) *simDisk {
+	d := &simDisk{c: c, rng: rng, sync: simSync, skips: bugs.NoFsync}
+	d.wipe()
+	return d
+}
+
+// wipe empties a disk that no process uses.
+func (d *simDisk) wipe() {
+	d.change(func() { d.logs, d.low, d.high, d.stable = map[uint64]*raft.Log{}, 0, 0, map[string][]byte{} })
+}
+
+func (d *simDisk) change(do func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	do()
+}
+
+func (d *simDisk) setSync(most time.Duration) { d.change(func() { d.sync = most }) }
+func (d *simDisk) setBroken(err error)        { d.change(func() { d.broken = err }) }
+
+func (d *simDisk) fails() (err error) {
+	d.change(func() { err = d.broken })
+	return err
+}
+
+// pause lets writes wait.
+func (d *simDisk) pause() {
+	d.change(func() {
+		if d.gate == nil {
+			d.gate = make(chan struct{})
+		}
+	})
+}
+
+func (d *simDisk) resume() {
+	d.change(func() {
+		if d.gate != nil {
+			close(d.gate)
+			d.gate = nil
+		}
+	})
 }
 
 // simStore is a process's view of its disk. It is dead after a crash.
@@ -51,8 +96,9 @@ func (d *simDisk) open() *simStore {
 	return d.mount
 }
 
-// crash ends the process: what was not durable may be there or not, but no write overtakes an earlier one.
-func (d *simDisk) crash() {
+// crash ends the process: what was not durable may be there or not, but no write overtakes an earlier one. It tells how many of
+// these are lost and how many are there.
+func (d *simDisk) crash() (lost, kept int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mount = nil
@@ -64,7 +110,9 @@ func (d *simDisk) crash() {
 	for _, w := range d.pending[:survive] {
 		w.apply()
 	}
+	lost, kept = len(d.pending)-survive, survive
 	d.pending = nil
+	return lost, kept
 }
 
 // write makes a change durable, which takes its time.
@@ -87,8 +135,12 @@ func (s *simStore) write(apply func()) error {
 	}
 	w := &simWrite{apply}
 	d.pending = append(d.pending, w)
-	wait := time.Duration(d.rng.Int64N(int64(d.sync))) + 20*time.Microsecond
+	wait := time.Duration(d.rng.Int64N(int64(d.sync)+1)) + 20*time.Microsecond
+	gate := d.gate
 	d.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
 	time.Sleep(wait)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,8 +225,10 @@ func (s *simStore) DeleteRange(from, to uint64) error {
 		}
 		if from <= d.low {
 			d.low = to + 1
+			d.c.count(simSeenCut)
 		}
 		if to >= d.high {
+			d.c.count(simSeenTail)
 			d.high = from - 1
 		}
 		if d.low > d.high {

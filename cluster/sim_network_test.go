@@ -21,7 +21,12 @@ type simNet struct {
 	hosts map[string]*simHost
 	cut   map[[2]string]bool // from, to
 	slow  time.Duration      // latency at most
+	// Machines that are paused: what is sent to them and by them stands still, and held are the packets of gossip.
+	paused map[string]bool
+	held   []func()
 }
+
+const simLatency = 2 * time.Millisecond
 
 // simHost is one machine's place in the network.
 type simHost struct {
@@ -34,7 +39,7 @@ type simHost struct {
 }
 
 func newSimNet(rng *rand.Rand) *simNet {
-	return &simNet{rng: rng, hosts: map[string]*simHost{}, cut: map[[2]string]bool{}, slow: 2 * time.Millisecond}
+	return &simNet{rng: rng, hosts: map[string]*simHost{}, cut: map[[2]string]bool{}, slow: simLatency, paused: map[string]bool{}}
 }
 
 // boot gives a machine its place, anew after a crash.
@@ -48,7 +53,7 @@ func (n *simNet) boot(ip string) *simHost {
 }
 
 func (n *simNet) latencyLocked() time.Duration {
-	return 50*time.Microsecond + time.Duration(n.rng.Int64N(int64(n.slow)))
+	return 50*time.Microsecond + time.Duration(n.rng.Int64N(int64(n.slow)+1))
 }
 
 // setCut cuts or mends one direction.
@@ -56,6 +61,27 @@ func (n *simNet) setCut(from, to string, cut bool) {
 	n.mu.Lock()
 	n.cut[[2]string{from, to}] = cut
 	n.mu.Unlock()
+	n.wakeAll()
+}
+
+func (n *simNet) setLatency(most time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow = most
+}
+
+// setPaused holds what a machine sends and is sent, or lets it go on its way.
+func (n *simNet) setPaused(ip string, paused bool) {
+	n.mu.Lock()
+	n.paused[ip] = paused
+	var held []func()
+	if !paused {
+		held, n.held = n.held, nil
+	}
+	n.mu.Unlock()
+	for _, send := range held {
+		send()
+	}
 	n.wakeAll()
 }
 
@@ -79,7 +105,7 @@ func (n *simNet) wakeAll() {
 func (n *simNet) isCut(from, to string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cut[[2]string{from, to}]
+	return n.cut[[2]string{from, to}] || n.paused[from] || n.paused[to]
 }
 
 // fall takes the machine out of the network: its connections are reset on both sides.
@@ -331,21 +357,27 @@ func (g *simGossip) WriteTo(b []byte, addr string) (time.Time, error) {
 	packet := &memberlist.Packet{Buf: append([]byte(nil), b...), From: advertisedAddr(net.JoinHostPort(g.host.ip, strconv.Itoa(simGossipPort)))}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if g.host.down || n.cut[[2]string{g.host.ip, ip}] || n.rng.IntN(100) == 0 {
-		return now, nil
+	if !g.host.down && !n.cut[[2]string{g.host.ip, ip}] && n.rng.IntN(100) > 0 {
+		time.AfterFunc(n.latencyLocked(), func() { n.deliver(g.host.ip, ip, packet) })
 	}
-	time.AfterFunc(n.latencyLocked(), func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if to := n.hosts[ip]; to != nil && !to.down {
-			packet.Timestamp = time.Now()
-			select {
-			case to.gossip.packets <- packet:
-			default:
-			}
-		}
-	})
 	return now, nil
+}
+
+// deliver hands a packet to a machine, if it is there.
+func (n *simNet) deliver(from, ip string, packet *memberlist.Packet) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused[from] || n.paused[ip] {
+		n.held = append(n.held, func() { n.deliver(from, ip, packet) })
+		return
+	}
+	if to := n.hosts[ip]; to != nil && !to.down {
+		packet.Timestamp = time.Now()
+		select {
+		case to.gossip.packets <- packet:
+		default:
+		}
+	}
 }
 
 func (g *simGossip) DialTimeout(addr string, limit time.Duration) (net.Conn, error) {

@@ -21,15 +21,18 @@ import (
 
 var (
 	simRuns = flags.Int("sim.runs", 6, "simulated runs of TestSimulation")
-	simTime = flags.Duration("sim.time", 30*time.Second, "virtual time under faults of each run of TestSimulation")
+	simTime = flags.Duration("sim.time", 10*time.Second, "virtual time under faults of each run of TestSimulation")
 	simSeed = flags.Uint64("sim.seed", 0, "seed of the first run; 0: of the clock")
+	simSame = flags.Bool("sim.same", false, "all runs of TestSimulation have the same seed")
 )
 
 const (
-	simCalm     = 5 * time.Second  // virtual, after them
+	simCalm     = time.Second // virtual, after them
+	simPause    = 100 * time.Millisecond
 	simPatience = 60 * time.Second // virtual, for all to be settled then
 	simProbe    = time.Minute      // virtual, longer than a probe of gossip that waits for a node which has ended
 	simWatchdog = 2 * time.Minute  // real, for one run
+	simEnough   = 200              // runs that must come by everything
 )
 
 // TestSimulation runs whole nodes in virtual time, over a network and disks that fail, and judges what their clients saw. What
@@ -42,6 +45,7 @@ func TestSimulation(t *testing.T) {
 	var (
 		mu    sync.Mutex
 		total check.Counts
+		seen  = simCounts{}
 	)
 	t.Run("runs", func(t *testing.T) {
 		workers := runtime.GOMAXPROCS(0)
@@ -49,32 +53,54 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint("worker ", w), func(t *testing.T) {
 				t.Parallel()
 				for i := w; i < *simRuns && !t.Failed(); i += workers {
-					c := simulateOne(t, seed+uint64(i))
+					run := simulateOne(t, simSeedOf(seed, i))
 					mu.Lock()
-					total.Published += c.Published
-					total.Deliveries += c.Deliveries
-					total.Faults += c.Faults
-					total.Duration += c.Duration
+					total.Published += run.Published
+					total.Deliveries += run.Deliveries
+					total.Reads += run.Reads
+					total.Faults += run.Faults
+					total.Duration += run.Duration
+					for name, n := range run.seen {
+						seen[name] += n
+					}
 					mu.Unlock()
 				}
 			})
 		}
 	})
-	t.Logf("seeds %d to %d: %s", seed, seed+uint64(*simRuns-1), total)
+	t.Logf("seeds %d to %d: %s\n%s", seed, simSeedOf(seed, *simRuns-1), total, seen)
+	if missing := seen.missing(); len(missing) > 0 && *simRuns >= simEnough && !*simSame && !t.Failed() {
+		t.Errorf("in %d runs this never happened, so they do not show what they are for: %s", *simRuns, strings.Join(missing, ", "))
+	}
+}
+
+func simSeedOf(first uint64, run int) uint64 {
+	if *simSame {
+		return first
+	}
+	return first + uint64(run)
+}
+
+// simRun is what came of a run.
+type simRun struct {
+	check.Counts
+	seen simCounts
 }
 
 // simulateOne makes one run that must keep every promise.
-func simulateOne(t *testing.T, seed uint64) check.Counts {
-	r, refused, list := simulate(t, seed, nil)
-	if !r.OK() || len(refused) > 0 {
+func simulateOne(t *testing.T, seed uint64) simRun {
+	var c *simCluster
+	r, refused, list := simulate(t, seed, func(made *simCluster) { c = made })
+	if !r.OK() || len(refused) > 0 || t.Failed() {
 		writeSimulated(t, seed, list)
-		t.Fatalf("seed %d\n%s\nrefused to start: %v", seed, r.String(), refused)
+		t.Fatalf("seed %d\n%s\nrefused to start: %v\nthe same faults again, 20 times: go test -run '^TestSimulation$' ./cluster -v -sim.same -sim.runs 20 -sim.seed %d -sim.time %v",
+			seed, r.String(), refused, seed, *simTime)
 	}
 	if testing.Verbose() && *simRuns == 1 {
 		writeSimulated(t, seed, list)
 		t.Log(r.String())
 	}
-	return r.Counts
+	return simRun{r.Counts, c.seen}
 }
 
 // TestSimulationFindsSkippedSyncs: disks that acknowledge before they are durable lose what was acked when all machines fail at
@@ -113,7 +139,7 @@ func TestFailedBootstrapIsNotRepeated(t *testing.T) {
 		n := c.nodes[0]
 		n.disk.broken = errors.New("input/output error")
 		n.host = c.net.boot(n.ip)
-		node, err := Open(n.options(nil))
+		node, err := Open(n.options())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +156,7 @@ func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Repo
 	t.Helper()
 	defer watch(seed)()
 	synctest.Test(t, func(t *testing.T) {
-		c := newSimCluster(t, seed, 3)
+		c := newSimCluster(t, seed, simFounders)
 		if change != nil {
 			change(c)
 		}
@@ -169,15 +195,18 @@ func (c *simCluster) run(seed uint64) {
 		readers = append(readers, r)
 		going.Go(func() { r.run(reading) })
 	}
-	c.nemesis()
+	going.Go(func() { c.scan(reading, seed) })
+	c.nemesis(simSchedule(seed, c.limit, c.membership), c.limit)
 	time.Sleep(simCalm)
 	stopPublishing()
 	publishers.Wait()
 	v := c.settle(simPatience)
 	c.record(v)
+	time.Sleep(simPause)
+	close(c.quiet)
 	for _, r := range readers {
 		for end := time.Now().Add(simPatience); r.after.Load() < v.Nodes[0].Seq && time.Now().Before(end); {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(simPause)
 		}
 	}
 	stopReading()
@@ -190,68 +219,11 @@ func (c *simCluster) run(seed uint64) {
 func (c *simCluster) end() {
 	var closing sync.WaitGroup
 	for _, n := range c.nodes {
-		closing.Go(func() { n.stop(false) })
+		closing.Go(func() { n.leave(false) })
 	}
 	closing.Wait()
 	c.watching.Wait()
 	time.Sleep(simProbe) // in a bubble time stands still when this goroutine has ended
-}
-
-// nemesis does one thing after another and mends all of it in the end.
-func (c *simCluster) nemesis() {
-	var restarts sync.WaitGroup
-	id := 0
-	for c.now() < *simTime {
-		time.Sleep(time.Duration(c.rng.Int64N(int64(4 * time.Second))))
-		id++
-		f := &trace.Fault{At: c.now(), ID: id, Momentary: true}
-		switch c.rng.IntN(7) {
-		case 0, 1:
-			f.Name = "crash"
-			c.crash(&restarts, c.nodes[c.rng.IntN(len(c.nodes))])
-		case 2:
-			f.Name = "crash all"
-			c.crash(&restarts, c.nodes...)
-		case 3:
-			f.Name = "crash leader"
-			if n := c.leader(); n != nil {
-				c.crash(&restarts, n)
-			}
-		case 4:
-			f.Name = "isolate"
-			n := c.nodes[c.rng.IntN(len(c.nodes))]
-			for _, o := range c.nodes {
-				c.net.setCut(n.ip, o.ip, n != o)
-				c.net.setCut(o.ip, n.ip, n != o)
-			}
-		case 5:
-			f.Name = "cut one way"
-			a, b := c.nodes[c.rng.IntN(len(c.nodes))], c.nodes[c.rng.IntN(len(c.nodes))]
-			c.net.setCut(a.ip, b.ip, a != b)
-		case 6:
-			f.Name = "mend"
-			c.net.mend()
-		}
-		c.record(f)
-		c.noteQuorum()
-	}
-	restarts.Wait()
-	c.net.mend()
-	c.noteQuorum()
-}
-
-// crash fails machines at one moment and starts each again after a while.
-func (c *simCluster) crash(restarts *sync.WaitGroup, nodes ...*simNode) {
-	for _, n := range nodes {
-		away := time.Duration(c.rng.Int64N(int64(8 * time.Second)))
-		restarts.Go(func() {
-			if n.stop(true) {
-				time.Sleep(away)
-				n.start()
-				c.noteQuorum()
-			}
-		})
-	}
 }
 
 // writeSimulated leaves the history of a run that failed, for people.
