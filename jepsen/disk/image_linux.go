@@ -30,15 +30,28 @@ type Image struct {
 	mounted     bool
 }
 
-// CanImage tells whether this process may mount file systems: it is root, and the tools and loop devices are here.
+// CanImage tells whether this process may mount file systems and cut their power: it is root, the tools and loop devices are here, and it has
+// just done so. In a container root may not.
 func CanImage() bool {
 	for _, tool := range []string{"mkfs.ext4", "losetup", "mount"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return false
 		}
 	}
-	_, err := os.Stat("/dev/loop-control")
-	return err == nil && os.Geteuid() == 0
+	if _, err := os.Stat("/dev/loop-control"); err != nil || os.Geteuid() != 0 {
+		return false
+	}
+	dir, err := os.MkdirTemp("", "jepsen-disk-")
+	if err != nil {
+		return false
+	}
+	defer os.RemoveAll(dir)
+	i, err := NewImage(filepath.Join(dir, "probe"))
+	if err != nil {
+		return false
+	}
+	err = errors.Join(i.PowerCut(), i.Restore())
+	return errors.Join(err, i.Close()) == nil
 }
 
 // NewImage makes the file dir.ext4 and mounts it at dir.

@@ -78,12 +78,24 @@ func New(name string, seed int64) (Network, error) {
 	return nil, errors.New("network " + name + " is unknown: netns or proxy")
 }
 
-// CanNamespace tells whether this process may make network namespaces: it is root, and the tools are here.
+// CanNamespace tells whether this process may make network namespaces: it is root, the tools are here, and it has just made one. In a
+// container root may not.
 func CanNamespace() bool {
 	for _, tool := range []string{"ip", "nsenter"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return false
 		}
 	}
-	return os.Geteuid() == 0 && namespacesExist()
+	if os.Geteuid() != 0 || !namespacesExist() {
+		return false
+	}
+	n, err := NewNamespaces()
+	if err != nil {
+		return false
+	}
+	p, err := n.Add(0, nil)
+	if err == nil {
+		err = p.Command("true").Run()
+	}
+	return errors.Join(err, n.Close()) == nil
 }
