@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,19 +63,30 @@ func wantPeers(c *clustertest.Cluster, m *clustertest.Member, n int) {
 	})
 }
 
-// spoilFileBy changes a stopped node's file; nil from the spoiling: the file is removed.
+// spoilFileBy changes a node's file in its place, for bolt maps it; nil from the spoiling: the file is removed.
 func spoilFileBy(t *testing.T, path string, spoil func(b []byte) []byte) {
 	t.Helper()
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bad := spoil(bytes.Clone(good)); bad != nil {
-		err = os.WriteFile(path, bad, 0o600)
-	} else {
-		err = os.Remove(path)
+	bad := spoil(bytes.Clone(good))
+	if bad == nil {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
-	if err != nil {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(bad)))
+	}
+	for i := range bad {
+		if err == nil && bad[i] != good[i] {
+			_, err = f.WriteAt(bad[i:i+1], int64(i))
+		}
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,41 +147,154 @@ func flipEntry(b []byte) []byte {
 
 func remove([]byte) []byte { return nil }
 
-// TestDamagedNodeComesBack: each kind of file that a node needs to start, spoiled on one of three that was stopped. The node steps aside and
-// ends as a voter with every message, equal to the others by digest and by the hashes of its files; no file of history is fetched again.
+// TestDamagedNodeComesBack: one bit of each kind of file that a node needs to start, flipped on one of three, stopped or running, with and
+// without the others' logs reaching back. Nothing that was acknowledged is lost; the node does not lead again with the damage, but steps
+// aside and ends as a voter with every message, equal to the others by digest and by the hashes of its files, of which it has
+// fetched none that it had.
 func TestDamagedNodeComesBack(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: rejoining})
 	h := newChronicle(t, c, 31)
 	h.publish(40)
-	for i, test := range []struct {
-		file  string
-		spoil func([]byte) []byte
-		part  string
+	for _, test := range []struct {
+		file    string // a pattern
+		spoil   func([]byte) []byte
+		part    string
+		running bool // and it leads then
+		behind  bool
 	}{
-		{"raft/log.db", flipEntry, "raft"},
-		{"raft/log.db", cutHalf, "raft"},
-		{"raft/log.db", flipMeta, "raft"},
-		{"raft/stable.db", zeroHalf, "raft"},
-		{"raft/stable.db", remove, "raft"},
-		{"identity.json", flipMiddle, "identity"},
-		{"identity.json", remove, "identity"},
-		{"history/MANIFEST", flipMiddle, "history manifest"},
-		{"history/MANIFEST", remove, "history manifest"},
+		{file: "raft/log.db", spoil: flipEntry, part: "raft", running: true},
+		{file: "raft/stable.db", spoil: flipMeta, part: "raft"},
+		{file: "identity.json", spoil: flipMiddle, part: "identity", behind: true},
+		{file: "history/MANIFEST", spoil: flipMiddle, part: "history manifest", behind: true},
+		{file: "snapshots/*.state", spoil: flipMiddle, part: "snapshot"},
 	} {
-		m := c.Followers()[i%2]
-		h.snapshot(m)
+		m := c.Followers()[0]
+		if test.running {
+			m = c.Leader()
+		}
+		for range 3 {
+			h.publish(10)
+			h.snapshot(m)
+		}
 		old := m.NodeID()
 		wantPeers(c, m, 2)
-		c.Crash(m)
-		h.leaveBehind()
 		t.Logf("%s of node %d", test.file, m.Index)
-		spoilFileBy(t, filepath.Join(m.Dir, test.file), test.spoil)
+		if test.running {
+			h.spoil(m, test.file, test.spoil)
+			h.publish(10)
+			c.Close(m)
+		} else {
+			c.Close(m)
+			h.spoil(m, test.file, test.spoil)
+		}
+		if test.behind {
+			h.leaveBehind()
+		}
+		before := historyOf(t, m.Dir)
 		c.Restart(m)
 		if a := h.wantBack(m, old); a.Part != test.part {
 			t.Errorf("%s: %s", test.file, a)
 		}
 		h.wantEqualFiles()
+		if test.behind {
+			wantKept(t, before, historyOf(t, m.Dir))
+		}
+	}
+}
+
+func (h *chronicle) spoil(m *clustertest.Member, pattern string, spoil func([]byte) []byte) {
+	h.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(m.Dir, pattern))
+	if err != nil || len(paths) == 0 {
+		h.t.Fatalf("no %s: %v", pattern, err)
+	}
+	for _, path := range paths {
+		spoilFileBy(h.t, path, spoil)
+	}
+}
+
+// historyOf are a node's files of history by name.
+func historyOf(t *testing.T, dir string) map[string]os.FileInfo {
+	t.Helper()
+	files := map[string]os.FileInfo{}
+	paths, err := filepath.Glob(filepath.Join(dir, "history", "*.cnts"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no history in %s: %v", dir, err)
+	}
+	for _, path := range paths {
+		if files[filepath.Base(path)], err = os.Stat(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// wantKept: the files that were there are the same, not others with the same bytes.
+func wantKept(t *testing.T, before, after map[string]os.FileInfo) {
+	t.Helper()
+	for name, was := range before {
+		if is := after[name]; is != nil && !os.SameFile(was, is) {
+			t.Errorf("%s was fetched or written again", name)
+		}
+	}
+}
+
+// TestSpoiledFilesOfAVoter: each kind of file that a voter of three needs to start, spoiled in each way. It starts with all of its log under
+// its id, or without it under another one and says so, with what was damaged beside; it does not refuse.
+func TestSpoiledFilesOfAVoter(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: rejoining})
+	h := newChronicle(t, c, 34)
+	h.publish(30)
+	m := c.Followers()[0]
+	h.snapshot(m)
+	h.publish(10)
+	wantPeers(c, m, 2)
+	old := m.NodeID()
+	c.Close(m)
+	last, asides := c.Leader().Status(testContext(t)).CommitIndex, 0
+	c.Stop()
+	for _, file := range []string{"identity.json", "raft/log.db", "raft/stable.db", "history/MANIFEST"} {
+		good, err := os.ReadFile(filepath.Join(m.Dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := spoilings(len(used(good)))
+		list["removed"] = remove
+		maps.DeleteFunc(list, func(name string, _ func([]byte) []byte) bool {
+			return strings.Contains(name, "of byte") && rand.IntN(10) > 0
+		})
+		for name, spoil := range list {
+			o := clustertest.Defaults(t.TempDir())
+			rejoining(0, &o)
+			o.Join, o.HeartbeatTimeout, o.ElectionTimeout = []string{"127.0.0.1:1"}, 0, 0
+			if err := os.CopyFS(o.DataDir, os.DirFS(m.Dir)); err != nil {
+				t.Fatal(err)
+			}
+			spoilFileBy(t, filepath.Join(o.DataDir, file), spoil)
+			n, err := cluster.Open(o)
+			if err != nil {
+				t.Errorf("%s, %s: %v", file, name, err)
+				continue
+			}
+			s := n.Status(testContext(t))
+			switch at := cluster.LastIndex(n); {
+			case s.Aside == nil && (at+1 < last || s.NodeID != old):
+				t.Errorf("%s, %s: the node came up with entry %d, it had up to %d", file, name, at, last)
+			case s.Aside == nil:
+			case at != 0 || n.Ready() == nil || !strings.Contains(n.Ready().Error(), "waits"):
+				t.Errorf("%s, %s: stepped aside with entry %d: %v", file, name, at, n.Ready())
+			default:
+				asides++
+			}
+			if err := n.Crash(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if asides < 25 {
+		t.Errorf("only %d of the spoilings were noticed", asides)
 	}
 }
 
@@ -210,6 +336,51 @@ func TestAllDamaged(t *testing.T) {
 			t.Errorf("the log is not kept: %v", err)
 		}
 	}
+}
+
+// TestTwoOfThreeDamaged: what only they had might have been acknowledged, so the third does not go on alone; each says what it waits for.
+// With one of them back as it was, all is back, and the other is taken in.
+func TestTwoOfThreeDamaged(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 3, clustertest.Options{Configure: rejoining})
+	h := newChronicle(t, c, 35)
+	h.publish(20)
+	copyOf := t.TempDir()
+	for _, m := range c.Members {
+		wantPeers(c, m, 2)
+	}
+	for _, m := range c.Members {
+		c.Crash(m)
+	}
+	a, b, whole := c.Members[0], c.Members[1], c.Members[2]
+	if err := os.CopyFS(copyOf, os.DirFS(a.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	h.spoil(a, "raft/log.db", flipEntry)
+	h.spoil(b, "raft/stable.db", flipMeta)
+	for _, m := range c.Members {
+		c.Restart(m)
+	}
+	c.Eventually("the nodes to see each other", func() bool { return len(whole.Status(testContext(t)).Nodes) == 5 })
+	for _, m := range []*clustertest.Member{a, b} {
+		if err := m.Ready(); err == nil || !strings.Contains(err.Error(), "majority of the voters from before") {
+			t.Errorf("node %d does not say what it waits for: %v", m.Index, err)
+		}
+	}
+	if s := whole.Status(testContext(t)); s.Leader != "" || !strings.Contains(strings.Join(s.Problems, "; "), "no quorum") {
+		t.Errorf("%+v", s)
+	}
+	c.Close(a)
+	if err := errors.Join(os.RemoveAll(a.Dir), os.CopyFS(a.Dir, os.DirFS(copyOf))); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(a)
+	c.Eventually("the other to be taken in", func() bool { return roleOf(t, c.Leader(), b) == cluster.RoleFollower })
+	for _, m := range c.Members {
+		h.check(m, 5)
+	}
+	h.publish(10)
+	h.wantEqualFiles()
 }
 
 // TestDamageIsRefused: by a node that is told to, by one without others, by one of two, and where it is not damage.

@@ -34,7 +34,7 @@ func spoilings(size int) map[string]func(b []byte) []byte {
 		},
 		"bit near the end": func(b []byte) []byte { b[max(0, size-2)] ^= 64; return b },
 	}
-	for range 20 {
+	for range 10 {
 		at, bit := rand.IntN(size), rand.IntN(8)
 		list[fmt.Sprintf("bit %d of byte %d", bit, at)] = func(b []byte) []byte { b[at] ^= 1 << bit; return b }
 	}

@@ -75,3 +75,6 @@ func Housekeep(n *Node, times int) {
 		n.electAlone()
 	}
 }
+
+// LastIndex is the last entry in a node's log.
+func LastIndex(n *Node) uint64 { return n.raft.LastIndex() }
