@@ -56,3 +56,37 @@ func TestDamageEverywhereIsWaitedFor(t *testing.T) {
 		t.Errorf("read %v, %v", b, err)
 	}
 }
+
+// TestDamageIsWaitedForInShortCalls: a reader whose calls are shorter than the pauses goes on all the same when the damage is repaired.
+func TestDamageIsWaitedForInShortCalls(t *testing.T) {
+	r := newRig(t, fake.Options{})
+	r.publish("a", 20)
+	r.b.Damage(0, 11)
+	s := r.subscribe(client.SubscribeOptions{Filters: []string{"a"}})
+	r.wantPayloads(s, 0, 10)
+	read := func() (*client.Batch, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return s.NextBatch(ctx)
+	}
+	const manyResumes = 8 // the pauses are the longest by then
+	deadline := time.Now().Add(30 * time.Second)
+	for s.Stats().Resumed < manyResumes {
+		if b, err := read(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("read %v, %v", b, err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("opened again %d times only", s.Stats().Resumed)
+		}
+	}
+	r.b.Damage(0, 0)
+	for {
+		_, err := read()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %v", err)
+		}
+	}
+}

@@ -210,6 +210,7 @@ func (s *Subscription) reopen(ctx context.Context) error {
 type barren struct {
 	count int
 	since time.Time // when the first was ended
+	due   time.Time // when the next may be opened: calls that are shorter than the pause get there, too
 	cause error     // of the last
 }
 
@@ -224,7 +225,7 @@ func (b *barren) ended(lasted time.Duration, cause error) {
 	if b.count++; b.count == 1 {
 		b.since = time.Now()
 	}
-	b.cause = cause
+	b.due, b.cause = time.Now().Add(backoff(max(0, b.count-2))), cause
 }
 
 // wait waits before the next is opened: not before the first, which another node may serve, then longer and longer. When limit, if
@@ -237,7 +238,7 @@ func (b *barren) wait(ctx context.Context, limit time.Duration) error {
 		b.count = 0
 		return &Error{Op: "read", Code: CodeUnavailable, Cause: b.cause}
 	}
-	if err := sleep(ctx, backoff(b.count-2), nil); err != nil {
+	if err := sleep(ctx, time.Until(b.due), nil); err != nil {
 		return fmt.Errorf("read: %w", gaveUp(ctx, b.cause))
 	}
 	return nil
