@@ -53,8 +53,10 @@ func kindOf(dir, path string) (kind string) {
 	return kind
 }
 
-// meaningless tells whether nobody reads files of a kind.
-func meaningless(kind string) bool { return kind == "LOCK" || strings.HasSuffix(kind, ".tmp") }
+// meaningless tells whether nobody reads files of a kind: unfinished ones, and those that were set aside because they are damaged.
+func meaningless(kind string) bool {
+	return kind == "LOCK" || strings.HasSuffix(kind, ".tmp") || strings.Contains(kind, "quarantine/") || strings.HasPrefix(kind, "damaged-")
+}
 
 // victim chooses one of the files under dir, of a kind that was chosen as seldom as any; "": there is none.
 func (a *attack) victim(dir string, list []string) string {

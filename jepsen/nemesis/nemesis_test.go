@@ -182,7 +182,7 @@ func TestTear(t *testing.T) {
 
 // TestVictim: files of one kind are one group, whatever their numbers, and one kind comes after the other.
 func TestVictim(t *testing.T) {
-	list := []string{"/d/LOCK", "/d/history/window-3.tmp", "/d/raft/log.db", "/d/history/window-1", "/d/history/window-22", "/d/history/MANIFEST", "/d/id"}
+	list := []string{"/d/LOCK", "/d/history/window-3.tmp", "/d/history/quarantine/window-1.1", "/d/damaged-20260102/raft/log.db", "/d/raft/log.db", "/d/history/window-1", "/d/history/window-22", "/d/history/MANIFEST", "/d/id"}
 	a := &attack{n: New(Options{}), r: rand.New(rand.NewPCG(1, 1))}
 	const rounds = 10
 	hits := map[string]int{}
@@ -193,7 +193,7 @@ func TestVictim(t *testing.T) {
 	if !maps.Equal(hits, want) {
 		t.Errorf("%v, want %v", hits, want)
 	}
-	if got := a.victim("/d", list[:2]); got != "" {
+	if got := a.victim("/d", list[:4]); got != "" {
 		t.Errorf("chose %q", got)
 	}
 }
