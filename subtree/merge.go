@@ -21,8 +21,9 @@ const (
 
 // source is one section that a merge reads.
 //
-// Invariant: buf[pos:] are the source's next records, none left out. If it is empty the next record is the first that is
-// wanted in the raw bytes of block from off on, or in a later block; the source's key in the queue is at or below its seq.
+// Invariant: buf[pos:] are the source's next records, none left out but those in the calendar, which lie before pos. If it is
+// empty the next record is the first that is wanted in the raw bytes of block from off on, or in a later block; the source's
+// key in the queue is at or below its seq.
 type source struct {
 	sec    *section
 	want   blockSet // nil: every block is wanted
@@ -73,12 +74,13 @@ type merge struct {
 	next    uint64         // records below are not wanted
 	scanned uint64         // every wanted record at or below was consumed
 	sources []source
-	queue   queue
-	budget  int
-	held    int
-	share   int
-	raw     []byte
-	spare   [][]byte // buffers of blockBytes
+	queue   queue // of the sources, by the next record that is not in the calendar
+	calendar
+	budget int
+	held   int
+	share  int
+	raw    []byte
+	spare  [][]byte // buffers of blockBytes
 }
 
 // begin prepares to read from next on; sources were added.
@@ -91,6 +93,7 @@ func (g *merge) begin(f *file, m *topic.Matcher, next uint64) {
 		g.queue.items = append(g.queue.items, queued{max(s.first, next), uint32(i)})
 	}
 	g.queue.init()
+	g.calendar.begin(g.interleaved())
 	g.stats.Files++
 	g.announce()
 }
@@ -133,6 +136,7 @@ func (g *merge) reset() {
 	for i := range g.sources {
 		g.giveBack(&g.sources[i])
 	}
+	g.calendar.begin(false)
 	clear(g.sources)
 	g.sources = g.sources[:0]
 	g.queue.items = g.queue.items[:0]
@@ -142,29 +146,49 @@ func (g *merge) reset() {
 // head returns records that come next, all of one source, and a seq: those at or below it may be consumed before head is
 // asked again. No records: there are none any more.
 func (g *merge) head() (records []byte, bound uint64, err error) {
-	for !g.queue.empty() {
-		s := &g.sources[g.queue.items[0].src]
-		if s.pos < len(s.buf) {
-			// The key of the second may be too low, but a record that has it as its seq is this source's: seqs are unique.
-			return s.buf[s.pos:], g.queue.second(), nil
+	for {
+		key, slot := g.key(), g.calendar.low()
+		if slot < key {
+			return g.slotted(slot), slot, nil
 		}
-		if err := g.load(s); err != nil {
-			return nil, 0, err
+		if key == end {
+			return nil, 0, nil
+		}
+		s := &g.sources[g.queue.items[0].src]
+		switch {
+		case s.pos == len(s.buf):
+			// What the calendar has of the source is below its key, so it was consumed.
+			if err := g.load(s); err != nil {
+				return nil, 0, err
+			}
+		case g.calendar.slots == nil || cap(s.buf) > blockBytes:
+			// The key of the second may be too low, but a record that has it as its seq is this source's: seqs are unique.
+			return s.buf[s.pos:], min(g.queue.second(), slot), nil
+		default:
+			if err := g.enroll(s); err != nil {
+				return nil, 0, err
+			}
 		}
 	}
-	return nil, 0, nil
 }
 
-// low is a seq that no record to come is below; end if none comes.
-func (g *merge) low() uint64 {
+// key is the first source's; end if there is none.
+func (g *merge) key() uint64 {
 	if g.queue.empty() {
 		return end
 	}
 	return g.queue.items[0].key
 }
 
+// low is a seq that no record to come is below; end if none comes.
+func (g *merge) low() uint64 { return min(g.key(), g.calendar.low()) }
+
 // consume takes n bytes of what head returned: whole records, at least one, the last with a seq.
 func (g *merge) consume(n int, last uint64) {
+	if g.calendar.low() < g.key() {
+		g.calendar.take()
+		return
+	}
 	s := &g.sources[g.queue.items[0].src]
 	s.pos += n
 	if s.pos < len(s.buf) {

@@ -226,13 +226,13 @@ func TestTogetherMeetsDamage(t *testing.T) {
 	}
 }
 
-// togetherHistory is two windows of 2 MB.
+// togetherHistory is two windows of 1.5 MB.
 func togetherHistory(t *testing.T) (*stream, *Store, *vfs.Mem) {
 	s, fs := newStream(), vfs.NewMem()
 	st := mustOpen(t, fs, s, Options{})
 	t.Cleanup(func() { _ = st.Close() })
 	for range 2 {
-		s.wide(t, 20, 8000, 250)
+		s.wide(t, 20, 5000, 250)
 		mustSeal(t, st, s, s.cut())
 	}
 	return s, st, fs
