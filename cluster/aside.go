@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,7 +76,7 @@ func (s *stepping) next(before identity, d *damage, now time.Time) identity {
 	if next.ClusterID == "" {
 		next.ClusterID = s.clusterOfSnapshots()
 	}
-	next.Aside = &aside{Was: before.NodeID, At: now, Folder: asidePrefix + now.Format(asideTime), Part: string(d.part), Reason: d.Error(), History: historyKept}
+	next.Aside = &aside{Was: before.NodeID, At: now, Folder: asidePrefix + now.Format(asideTime), Part: string(d.part), Reason: reasonOf(d), History: historyKept}
 	switch {
 	case next.ClusterID == "":
 		next.Aside.History = historyMoved
@@ -83,6 +84,11 @@ func (s *stepping) next(before identity, d *damage, now time.Time) identity {
 		next.Aside.History = historyLoose
 	}
 	return next
+}
+
+// reasonOf is what is damaged, without what an operator should do if the node did nothing.
+func reasonOf(d *damage) string {
+	return strings.NewReplacer(": "+howToMend, "", "; "+howToMendIdentity, "").Replace(d.Error())
 }
 
 // clusterOfSnapshots is the cluster that the whole ones of the snapshots' manifests name, "" if they name none or several.

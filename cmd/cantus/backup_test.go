@@ -154,6 +154,8 @@ func TestStatusOfTheDisk(t *testing.T) {
 			[]string{"scrubbed here", "3MiB since the start", "all of it 2h ago", "2 damaged files"}},
 		"catching up": {cluster.Status{CatchUp: &cluster.CatchUpStatus{Seq: 9, Files: 5, FilesDone: 2, Bytes: 10 << 20, BytesDone: 1 << 20}},
 			[]string{"2 of 5 files", "1MiB of 10MiB"}},
+		"stepped aside": {cluster.Status{Aside: &cluster.AsideStatus{Part: "raft", Folder: "d/damaged-1", At: now, Reason: "log.db: bad"}},
+			[]string{"stepped aside", "raft was damaged and lies in d/damaged-1 since 1970-01-12", "log.db: bad"}},
 	} {
 		text := fmt.Sprint(diskFields(test.status, now))
 		for _, want := range test.want {
