@@ -282,7 +282,7 @@ func (r *runner) patience(limit time.Duration) time.Duration {
 	if r.limp {
 		return min(limit, limpLimit)
 	}
-	return limit
+	return min(limit, r.Patience)
 }
 
 func (r *runner) final() []string {
