@@ -201,16 +201,17 @@ func (x *replay) publish(part int) {
 	}
 }
 
-// plan has the leader split all that is sealed.
+// plan has the leader split all that is sealed. Leadership may move meanwhile.
 func (x *replay) plan() {
 	x.Helper()
-	ctx, cancel := context.WithTimeout(x.ctx, patience)
-	defer cancel()
-	made, err := x.cluster.Leader().PlanNow(ctx)
-	x.must(err)
-	if len(made) == 0 {
-		x.Fatal("a plan was asked for and none was made")
-	}
+	next := x.cluster.Leader().Stream().Machine().NextGeneration()
+	x.eventually("a plan", func() bool {
+		ctx, cancel := context.WithTimeout(x.ctx, patience)
+		defer cancel()
+		leader := x.cluster.Leader()
+		_, err := leader.PlanNow(ctx)
+		return err == nil && leader.Stream().Machine().NextGeneration() > next
+	})
 }
 
 // readAll reads every set of filters from all places on all nodes, each node's readers beside the others'. The stream has known rows at
@@ -324,14 +325,21 @@ func (x *replay) wantMostlyHistory() {
 	}
 }
 
-// wantEqualNodes asks each node what verify asks.
+// wantEqualNodes asks each node what verify asks. One that had no leader, or no answer of another in time, is asked again.
 func (x *replay) wantEqualNodes() {
 	x.Helper()
 	for i, m := range x.cluster.Running() {
 		var v http.Verification
-		x.must(x.controlOf(m.NodeID()).Get(x.ctx, "/v1/verify", &v))
-		if !v.Equal || len(v.Nodes) != 3 || len(v.Differences)+len(v.Behind) > 0 || v.Seq != uint64(len(x.rows)) || v.Files != len(m.Stream().HistoryFiles()) {
-			x.Errorf("node %d says %+v", i, v)
+		var err error
+		ctl, end := x.controlOf(m.NodeID()), time.Now().Add(patience)
+		for {
+			v = http.Verification{}
+			if err = ctl.Get(x.ctx, "/v1/verify", &v); err == nil && v.Equal || time.Now().After(end) {
+				break
+			}
+		}
+		if err != nil || !v.Equal || len(v.Nodes) != 3 || len(v.Differences)+len(v.Behind) > 0 || v.Seq != uint64(len(x.rows)) || v.Files != len(m.Stream().HistoryFiles()) {
+			x.Errorf("node %d says %+v, %v", i, v, err)
 		}
 	}
 }
@@ -342,8 +350,13 @@ func (x *replay) wantEqualFiles() {
 	var first map[string]string
 	for i, m := range x.cluster.Running() {
 		sums := map[string]string{}
-		names, err := filepath.Glob(filepath.Join(m.Dir, "history", "*.cnts"))
-		x.must(err)
+		var names []string
+		x.eventually("files that left history to be removed", func() bool {
+			var err error
+			names, err = filepath.Glob(filepath.Join(m.Dir, "history", "*.cnts"))
+			x.must(err)
+			return len(names) == len(m.Stream().HistoryFiles())
+		})
 		for _, name := range names {
 			b, err := os.ReadFile(name)
 			x.must(err)
