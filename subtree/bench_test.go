@@ -272,6 +272,41 @@ func forget(b *testing.B, st *Store) {
 	}
 }
 
+// BenchmarkSeqAtTime looks for times, as opening a reader at a time does: memory tells the sample of 1024 messages, the disk has
+// the message.
+func BenchmarkSeqAtTime(b *testing.B) {
+	s := newBenchStream(b, 100, 50)
+	from := s.time
+	st := benchHistory(b, s, 4)
+	b.Run("windows", func(b *testing.B) { benchTimes(b, st, from, s.time) })
+	if err := st.Rewrite(context.Background(), Generation{Number: 1, FirstWindow: 1, LastWindow: 4, Plans: s.plans(4)}, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("stores=400", func(b *testing.B) { benchTimes(b, st, from, s.time) })
+}
+
+func benchTimes(b *testing.B, st *Store, from, to int64) {
+	for _, cold := range []bool{false, true} {
+		b.Run(fmt.Sprintf("cold=%t", cold), func(b *testing.B) {
+			r := rand.New(rand.NewSource(1))
+			before, _ := st.ReadStats()
+			for b.Loop() {
+				b.StopTimer()
+				if cold {
+					forget(b, st)
+				}
+				b.StartTimer()
+				if _, err := st.SeqAtTime(from + r.Int63n(to-from)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			after, _ := st.ReadStats()
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms")
+			b.ReportMetric(float64(after-before)/1e6/float64(b.N), "disk_MB")
+		})
+	}
+}
+
 // BenchmarkFirstByte reads a topic with few messages among many.
 func BenchmarkFirstByte(b *testing.B) {
 	s := newBenchStream(b, 10, 100)

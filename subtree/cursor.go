@@ -19,6 +19,7 @@ type Cursor struct {
 	scanned uint64
 	told    uint64 // Scanned of the last read
 	stats   ReadStats
+	brief   bool // few records will be read
 
 	group *group // the file that the cursor is in, and who else is; nil: in none
 	merge *merge // reads group's file for this cursor alone; nil: the group's readers read together, or nothing was read yet
@@ -38,7 +39,7 @@ func (s *Store) NewCursor(m *topic.Matcher, next uint64) *Cursor {
 
 // newMerge returns an empty merge.
 func (c *Cursor) newMerge() *merge {
-	return &merge{reader: reader{op: "read", cache: c.s.cache, total: &c.s.read}, budget: c.s.o.CursorBytes}
+	return &merge{reader: reader{op: "read", cache: c.s.cache, total: &c.s.read}, budget: c.s.o.CursorBytes, brief: c.brief}
 }
 
 // Position is the last seq looked at: Scanned of the last read.

@@ -81,6 +81,7 @@ type merge struct {
 	share  int
 	raw    []byte
 	spare  [][]byte // buffers of blockBytes
+	brief  bool     // few records will be read: none are asked for ahead
 }
 
 // begin prepares to read from next on; sources were added.
@@ -347,6 +348,9 @@ func (g *merge) giveBack(s *source) {
 
 // lookAhead asks the system for the blocks that the source wants after this one.
 func (g *merge) lookAhead(s *source) error {
+	if g.brief {
+		return nil
+	}
 	limit := min(maxAhead, max(minAhead, readAhead/len(g.sources)))
 	if s.ahead > s.block+1 && s.ahead < s.sec.blocks {
 		// Ask again only when half of what was asked for is used up.

@@ -171,6 +171,7 @@ func (s *Store) SeqAtTime(t int64) (uint64, error) {
 		return 0, err
 	}
 	c := s.NewCursor(topic.NewMatcher(s.table, everything()), from)
+	c.brief = true
 	defer c.Close()
 	var v View
 	defer v.Release()

@@ -53,7 +53,7 @@ func (r *read) makeChunk(f *file, g *merge) (ch *chunk, err error) {
 	if g == nil {
 		g = c.newMerge()
 	}
-	g.m = c.m
+	g.m, g.brief = c.m, c.brief
 	var v View
 	v.reset(&c.s.views)
 	defer v.Release()
