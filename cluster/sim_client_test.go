@@ -18,6 +18,9 @@ import (
 	"github.com/cantus-bus/cantus/tipstore"
 )
 
+// simPadding makes payloads of so many bytes longer, so that a run has more than a tip holds.
+const simPadding = 100
+
 var simTopics = []string{"app/a", "app/b", "app/b/c", "other/x"}
 
 // simPublisher is a client with one idempotent producer that retries as the real one does: the same bytes under the same
@@ -141,7 +144,7 @@ func (p *simPublisher) submit(ctx context.Context, e *trace.Publish) (r fsm.Resu
 	s := &Submission{}
 	for i, m := range e.Messages {
 		s.Names = append(s.Names, m.Topic)
-		if err := b.Add(record.NewTopic|uint32(i), nil, trace.AppendPayload(nil, m.ID, m.Value, 0)); err != nil {
+		if err := b.Add(record.NewTopic|uint32(i), nil, trace.AppendPayload(nil, m.ID, m.Value, simPadding)); err != nil {
 			p.c.t.Error(err)
 		}
 	}
@@ -214,7 +217,7 @@ func (r *simReader) run(ctx context.Context) {
 func (c *simCluster) scan(ctx context.Context, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 400))
 	for id := 100; ; id++ {
-		sleepSim(ctx, time.Duration(rng.Int64N(int64(time.Second))))
+		sleepSim(ctx, time.Duration(rng.Int64N(int64(2*time.Second))))
 		if ctx.Err() != nil {
 			return
 		}
@@ -252,7 +255,7 @@ func (r *simReader) visit(ctx context.Context, n *simNode, proc *simProcess) {
 	wake := make(chan struct{}, 1)
 	rd, err := proc.node.Stream().OpenReader(ReaderOptions{Filters: r.filters, Start: wire.StartSeq, Value: r.after.Load() + 1, Wake: func() { kick(wake) }})
 	if err != nil {
-		r.c.t.Errorf("reader %d on %s after %d: %v", r.id, n.name, r.after.Load(), err)
+		r.c.wrong("reader %d on %s after %d: %v", r.id, n.name, r.after.Load(), err)
 		return
 	}
 	defer rd.Close()
@@ -270,7 +273,7 @@ func (r *simReader) visit(ctx context.Context, n *simNode, proc *simProcess) {
 		rd.Arm()
 		more, err := r.read(rd, proc.node.Stream())
 		if err != nil {
-			r.c.t.Errorf("reader %d on %s after %d: %v", r.id, n.name, r.after.Load(), err)
+			r.c.wrong("reader %d on %s after %d: %v", r.id, n.name, r.after.Load(), err)
 			return
 		}
 		if more {
@@ -296,7 +299,7 @@ func (r *simReader) visit(ctx context.Context, n *simNode, proc *simProcess) {
 func (r *simReader) mustHaveAll(rd *Reader, n *simNode, proc *simProcess) {
 	had := r.prev
 	if _, err := r.read(rd, proc.node.Stream()); err != nil || r.prev != had {
-		r.c.t.Errorf("reader %d on %s after %d was not woken for %d: %v", r.id, n.name, had, r.prev, err)
+		r.c.wrong("reader %d on %s after %d was not woken for %d: %v", r.id, n.name, had, r.prev, err)
 	}
 }
 

@@ -27,6 +27,7 @@ type simCluster struct {
 	nodes         []*simNode
 	began         time.Time
 	limit         time.Duration // of the time under faults
+	schedule      []simFault
 	history       bool          // nodes keep history and snapshots, and little of the log
 	membership    bool          // there is a machine to spare, and members change
 	commitTimeout time.Duration // raft's
@@ -36,24 +37,25 @@ type simCluster struct {
 	quorum   sync.Mutex
 	up       bool // as recorded last; guarded by quorum
 
-	mu      sync.Mutex
-	list    []trace.Event
-	ids     uint64
-	seen    simCounts
-	refused []error // of nodes that would not start
+	mu   sync.Mutex
+	list []trace.Event
+	ids  uint64
+	seen simCounts
+	errs []error // what went wrong that clients do not see
 	// changing: a change of members is under way.
 	changing bool
 }
 
-// newSimCluster makes machines. Of each three seeds two keep history, of each four one changes members, and of each five one has raft
+// newSimCluster makes machines. Of each three seeds two keep history, of each four one changes members, half of them with a fourth from the start, and of each ten one has raft
 // send its commit index as soon as it does by default, which costs most.
 func newSimCluster(t testing.TB, seed uint64, size int) *simCluster {
 	source := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 	c := &simCluster{t: t, net: newSimNet(source(1)), began: time.Now(), history: seed%3 > 0, membership: simMembership(seed), seen: simCounts{}, quiet: make(chan struct{})}
 	c.limit, c.commitTimeout = *simTime, 40*time.Millisecond
-	if seed%5 == 0 {
+	if seed%10 == 0 {
 		c.commitTimeout = DefaultCommitTimeout
 	}
+	c.schedule = simSchedule(seed, c.limit, c.membership)
 	if c.membership && size == simFounders {
 		size++
 	}
@@ -61,7 +63,7 @@ func newSimCluster(t testing.TB, seed uint64, size int) *simCluster {
 	for i := range size {
 		n := &simNode{c: c, name: fmt.Sprintf("n%d", i+1), ip: fmt.Sprintf("10.0.0.%d", i+1), disk: newSimDisk(source(uint64(i+10)), c),
 			fs: vfs.NewMem(), fate: oldrand.New(oldrand.NewSource(int64(seed) + int64(i)))}
-		n.founder, n.out = i < simFounders, i >= simFounders
+		n.founder, n.out = i < simFounders, i >= simFounders && seed%8 > 0
 		n.dir = filepath.Join(dir, n.name)
 		c.nodes = append(c.nodes, n)
 	}
@@ -113,10 +115,11 @@ func (c *simCluster) nextID() uint64 {
 	return c.ids
 }
 
-func (c *simCluster) refuse(err error) {
+// wrong notes what no client sees and must not be.
+func (c *simCluster) wrong(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refused = append(c.refused, err)
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
 }
 
 // leader is a process that says it leads, nil if none does.

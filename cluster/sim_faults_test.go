@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	simGap    = 1500 * time.Millisecond // between two faults, at most
+	simGap    = 1400 * time.Millisecond // between two faults, at most
+	simCalmly = time.Second             // most runs have so long without faults in the beginning
 	simStall  = 3 * time.Second         // a write that takes longer fails the node
 	simChange = time.Minute             // in which a change of members must be over, once all is mended
 )
@@ -61,12 +62,18 @@ type simKind struct {
 	do          func(c *simCluster, f simFault) (end func())
 }
 
+const simCutOfAll = "power cut of all"
+
+func simKindOf(name string) int {
+	return slices.IndexFunc(simKinds(), func(k simKind) bool { return k.name == name })
+}
+
 // simKinds are all kinds.
 func simKinds() []simKind {
 	const ms = time.Millisecond
 	return []simKind{
 		{name: "power cut", weight: 3, most: 2500 * ms, do: func(c *simCluster, f simFault) func() { return c.crash(f, c.nodes[f.node]) }},
-		{name: "power cut of all", weight: 1, most: 2000 * ms, do: func(c *simCluster, f simFault) func() { return c.crash(f, c.nodes...) }},
+		{name: simCutOfAll, weight: 1, most: 2000 * ms, do: func(c *simCluster, f simFault) func() { return c.crash(f, c.nodes...) }},
 		{name: "power cut of the leader", weight: 2, most: 2500 * ms, do: func(c *simCluster, f simFault) func() {
 			if n := c.leader(); n != nil {
 				return c.crash(f, n)
@@ -83,8 +90,8 @@ func simKinds() []simKind {
 		{name: "disk errors", weight: 1, most: 1500 * ms, do: (*simCluster).breakDisk},
 		{name: "disk full", weight: 2, least: 500 * ms, most: 3000 * ms, do: (*simCluster).fillDisk},
 		{name: "transfer of the leadership", weight: 1, do: (*simCluster).transfer},
-		{name: "node added", weight: 2, members: true, do: (*simCluster).addNode},
-		{name: "node removed", weight: 2, members: true, do: (*simCluster).removeNode},
+		{name: "node added", weight: 6, members: true, do: (*simCluster).addNode},
+		{name: "node removed", weight: 4, members: true, do: (*simCluster).removeNode},
 		{name: "disk replaced", weight: 4, most: 1000 * ms, members: true, do: (*simCluster).replaceDisk},
 	}
 }
@@ -99,7 +106,11 @@ func simSchedule(seed uint64, limit time.Duration, members bool) (list []simFaul
 			bag = append(bag, slices.Repeat([]int{i}, k.weight)...)
 		}
 	}
-	for at := time.Duration(0); ; {
+	at := time.Duration(0)
+	if rng.IntN(4) > 0 {
+		at = simCalmly
+	}
+	for {
 		if at += time.Duration(rng.Int64N(int64(simGap))); at >= limit {
 			return list
 		}

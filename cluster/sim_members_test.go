@@ -34,20 +34,38 @@ func (c *simCluster) begin() bool {
 	return true
 }
 
+// beginWhen waits for a moment at which a change may begin, until faults end.
+func (c *simCluster) beginWhen(may func() bool) bool {
+	for ; !c.mended(); time.Sleep(simPause) {
+		if !c.begin() {
+			continue
+		}
+		if may() {
+			return true
+		}
+		c.giveUp()
+	}
+	return false
+}
+
+func (c *simCluster) giveUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changing = false
+}
+
 // done waits until raft's configuration is what it should be, and notes a change of members.
 func (c *simCluster) done(action string, n *simNode, began time.Duration) {
 	outcome := trace.OK
 	for end := time.Now().Add(simChange); !c.agreed(); time.Sleep(200 * time.Millisecond) {
 		if c.mended() && time.Now().After(end) {
 			outcome = trace.Unknown
-			c.t.Errorf("%s of %s: the cluster does not come to it: %v", action, n.name, c.servers())
+			c.wrong("%s of %s: the cluster does not come to it: %v", action, n.name, c.servers())
 			break
 		}
 	}
 	c.record(&trace.MembershipChanged{Invoke: began, Return: c.now(), Action: action, Node: n.name, Outcome: outcome})
-	c.mu.Lock()
-	c.changing = false
-	c.mu.Unlock()
+	c.giveUp()
 	c.noteQuorum()
 }
 
@@ -106,10 +124,10 @@ func (c *simCluster) addNode(simFault) func() {
 
 // removeNode removes a member for good, when there are more than the founders were.
 func (c *simCluster) removeNode(f simFault) func() {
-	members := c.members()
-	if len(members) <= simFounders || !c.begin() {
+	if !c.beginWhen(func() bool { return len(c.members()) > simFounders && c.agreed() }) {
 		return nil
 	}
+	members := c.members()
 	began, n := c.now(), members[int(f.amount*float64(len(members)))]
 	return func() {
 		for id := ""; ; time.Sleep(200 * time.Millisecond) {
@@ -120,7 +138,7 @@ func (c *simCluster) removeNode(f simFault) func() {
 				break
 			}
 			if c.mended() && c.now() > began+2*simChange {
-				c.t.Errorf("%s cannot be removed: %v", n.name, c.servers())
+				c.wrong("%s cannot be removed: %v", n.name, c.servers())
 				break
 			}
 		}
@@ -152,14 +170,13 @@ func (c *simCluster) removed(id string) bool {
 
 // replaceDisk takes a member's disk away, when all that was ever committed is on every disk, and puts an empty one in its place.
 func (c *simCluster) replaceDisk(f simFault) func() {
-	if !c.begin() {
+	n := c.nodes[f.node]
+	if !c.beginWhen(func() bool { return !n.isOut() && c.agreed() && c.everywhere() }) {
 		return nil
 	}
-	began, n := c.now(), c.nodes[f.node]
-	if !c.agreed() || !c.everywhere() || n.isOut() || !n.stop(true) {
-		c.mu.Lock()
-		c.changing = false
-		c.mu.Unlock()
+	began := c.now()
+	if !n.stop(true) {
+		c.giveUp()
 		return nil
 	}
 	n.wipe()

@@ -64,7 +64,7 @@ func (n *simNode) start() {
 			return
 		case !sick && !n.sick():
 			n.host.fall()
-			n.c.refuse(fmt.Errorf("%s: %w", n.name, err))
+			n.c.wrong("%s does not start: %v", n.name, err)
 			return
 		}
 		n.host.fall()
@@ -151,7 +151,7 @@ func (n *simNode) options() Options {
 		o.Stream.Tip = tipstore.Options{SizeBytes: 8 << 10, ChunkBytes: 4 << 10}
 		o.Stream.History = &HistoryOptions{FS: n.fs}
 		o.History = HistoryPolicy{WindowCount: 16, PlanWindows: 3, StoresPerPartition: 3, MinStoreBytes: 1}
-		o.SnapshotBytes, o.LogKeepBytes = 1<<10, 2<<10
+		o.SnapshotBytes, o.LogKeepBytes = 3<<10, 3<<10
 	}
 	return o
 }
@@ -225,7 +225,7 @@ func (n *simNode) stop(crash bool) bool {
 		end = p.node.Crash
 	}
 	if err := end(); err != nil && !crash {
-		n.c.t.Errorf("%s: close: %v", n.name, err)
+		n.c.wrong("%s: close: %v", n.name, err)
 	}
 	n.host.fall()
 	return true
@@ -259,7 +259,7 @@ func (n *simNode) wipe() {
 	n.disk.wipe()
 	n.fs = vfs.NewMem()
 	if err := os.RemoveAll(n.dir); err != nil {
-		n.c.t.Error(err)
+		n.c.wrong("%s: %v", n.name, err)
 	}
 	n.c.record(&trace.NodeChanged{At: n.c.now(), Node: n.name, State: trace.NodeWiped})
 }
