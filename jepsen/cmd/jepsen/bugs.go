@@ -37,6 +37,9 @@ func bugsCmd(out, notes io.Writer) *cobra.Command {
 					missed++
 				}
 				fmt.Fprintf(out, "%-16s %-40s %s\n", b.Tag, b.About, verdict)
+				for _, f := range res.Found {
+					fmt.Fprintf(out, "%-16s the run: %s\n", "", f)
+				}
 			}
 			if missed > 0 {
 				return fmt.Errorf("%d planted bugs were not found", missed)
