@@ -165,7 +165,7 @@ func TestTogetherAtOnce(t *testing.T) {
 	s, st, _ := togetherHistory(t)
 	want := s.want(everything(), 1, s.last())
 	var wg sync.WaitGroup
-	for i := range 8 {
+	for i := range 5 {
 		wg.Go(func() {
 			got, err := readAll(st, everything(), 1, func() Limit { return Limit{Bytes: 1000 * (i + 1) * (i + 1)} })
 			if err != nil || !bytes.Equal(got, want) {
@@ -173,7 +173,7 @@ func TestTogetherAtOnce(t *testing.T) {
 			}
 		})
 	}
-	for i := range uint64(5) {
+	for i := range uint64(3) {
 		if err := st.Rewrite(context.Background(), Generation{Number: i + 1, FirstWindow: 1, LastWindow: 2, Plans: s.plans(int(i))}, nil); err != nil {
 			t.Error(err)
 		}
