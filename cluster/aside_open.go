@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -97,6 +99,38 @@ func (f *folder) finishAside(s *stepping, next identity) error {
 	return nil
 }
 
+// noteFile is in raft/ when a running node has met damage there that a start may not: raft reads only what is behind the snapshot. It moves with
+// the rest.
+const noteFile = "DAMAGED"
+
+// noteDamage keeps the damage that a running node has failed of for the next start.
+func (n *Node) noteDamage(err error) {
+	if damageOf(err) == nil || !n.adapter.runs.Load() || n.opts.LogStore == LogStoreMemory {
+		return
+	}
+	if werr := writeFileSync(n.folder.path(noteFile), []byte(reasonOf(damageOf(err))+"\n")); werr != nil {
+		n.log.Warn("cannot note the damage for the next start", "error", werr)
+	}
+}
+
+// notedDamage is the damage that a run before has noted; nil: none.
+func (f *folder) notedDamage() error {
+	b, err := os.ReadFile(f.path(noteFile))
+	if err != nil {
+		return nil
+	}
+	return damaged(partRaft, fmt.Errorf("found by a running node: %s", strings.TrimSpace(string(b))))
+}
+
+// openOrAside starts a node, unless a run before has found damage because of which it may step aside.
+func openOrAside(o Options, f *folder) (*Node, error) {
+	id := f.identity()
+	if err := f.notedDamage(); err != nil && mayStepAside(&o, &id, err) {
+		return nil, err
+	}
+	return openIn(o, f)
+}
+
 // Open starts a node: folder lock, identity, raft, gossip. It returns when the node runs, not when there is a leader. A node whose files
 // are damaged steps aside, if Options.OnDamage and mayStepAside say so; else Open refuses, with an error of the ErrDamaged family.
 func Open(o Options) (*Node, error) {
@@ -109,7 +143,7 @@ func Open(o Options) (*Node, error) {
 		return nil, fmt.Errorf("cluster: open %s: %w", o.DataDir, err)
 	}
 	for asides := 0; ; asides++ {
-		n, err := openIn(o, f)
+		n, err := openOrAside(o, f)
 		if err == nil {
 			return n, nil
 		}

@@ -78,3 +78,6 @@ func Housekeep(n *Node, times int) {
 
 // LastIndex is the last entry in a node's log.
 func LastIndex(n *Node) uint64 { return n.raft.LastIndex() }
+
+// ReadLog reads an entry from a node's disk, as one must that sends it to a node that was away.
+func ReadLog(n *Node, index uint64) error { return n.guard.GetLog(index, new(raft.Log)) }

@@ -122,7 +122,7 @@ func (g *guardStore) GetLog(index uint64, log *raft.Log) error {
 	err := g.logs.GetLog(index, log)
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		g.poisoned.Store(true)
-		g.fail(fmt.Errorf("raft store: read entry %d: %w: the log is damaged here: %s", index, err, howToMend))
+		g.fail(damaged(partRaft, fmt.Errorf("raft store: read entry %d: %w: the log is damaged here: %s", index, err, howToMend)))
 	}
 	return err
 }

@@ -225,6 +225,7 @@ func (n *Node) fail(err error) {
 		if err := n.transport.Close(); err != nil {
 			n.log.Warn("cutting the network", "error", err)
 		}
+		n.noteDamage(err)
 	})
 }
 
