@@ -169,7 +169,7 @@ func TestReachable(t *testing.T) {
 // TestEveryKeyHasAnEffect: a key that reaches no option is a promise that nobody keeps.
 func TestEveryKeyHasAnEffect(t *testing.T) {
 	different := map[string]string{
-		"node.name": "x", "node.data": "/x", "node.replica": "true", "cluster.name": "x", "cluster.bootstrap_expect": "3",
+		"node.name": "x", "node.data": "/x", "node.replica": "true", "node.on_damage": "refuse", "cluster.name": "x", "cluster.bootstrap_expect": "3",
 		"cluster.join": "x:1", "cluster.advertise": "x", "cluster.stabilization": "1s", "cluster.cleanup_dead_after": "1h",
 		"cluster.gossip_key": "MDEyMzQ1Njc4OWFiY2RlZg==", "listen.raft": "127.0.0.1:7", "listen.gossip": "127.0.0.1:8",
 		"tip.size": "65MiB", "tip.index": "off", "tip.chunk": "8MiB", "log.codec": "zstd", "log.min_free": "1GiB",
