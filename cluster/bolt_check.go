@@ -57,20 +57,12 @@ func checkWhole(path string) error {
 	if err != nil {
 		return err
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltLockLimit})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: boltLockLimit}) // looks at the roots only
 	if err != nil {
 		return err
 	}
-	var size int64
-	err = db.View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil })
-	if err == nil && info.Size() < size {
-		err = fmt.Errorf("%w: the file has %d bytes of at least %d", errBolt, info.Size(), size)
-	}
-	if err == nil {
-		err = checkMetas(path, int64(db.Info().PageSize))
-	}
-	if err == nil {
-		err = recovered(func() error { return walkPages(db) })
+	if err = checkMetas(path, int64(db.Info().PageSize)); err == nil {
+		err = checkPages(path)
 	}
 	return errors.Join(err, recovered(db.Close))
 }
@@ -105,30 +97,6 @@ func checkMetas(path string, pageSize int64) error {
 		}
 	}
 	return nil
-}
-
-// walkPages visits every page of every bucket. It does not read values that have pages of their own: entries have checksums.
-func walkPages(db *bbolt.DB) (err error) {
-	tx, err := db.Begin(false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }() // after a panic too: else the file cannot be closed
-	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
-		check, ok := bucketChecks[string(name)]
-		if !ok {
-			return fmt.Errorf("%w: there is a bucket %q", errBolt, name)
-		}
-		var last []byte
-		c := b.Cursor()
-		for k, _ := c.First(); k != nil; k, _ = c.Next() {
-			if !check(last, k) {
-				return fmt.Errorf("%w: key %x comes after %x", errBolt, k, last)
-			}
-			last = k
-		}
-		return nil
-	})
 }
 
 // bucketChecks are the buckets of raft's stores, and what of their keys must hold: which may follow on which. A key that was
