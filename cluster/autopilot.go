@@ -71,7 +71,7 @@ func (p *promoter) IsPotentialVoter(t autopilot.NodeType) bool { return t != typ
 
 // newAutopilot makes the autopilot; it runs only while this node leads.
 func (n *Node) newAutopilot() *autopilot.Autopilot {
-	return autopilot.New(n.raft, (*integration)(n),
+	return autopilot.New(n.changes(), (*integration)(n),
 		autopilot.WithPromoter(&promoter{deadFor: n.deadFor, limit: n.opts.CleanupDeadAfter}),
 		autopilot.WithLogger(n.opts.Logger.Named("autopilot")),
 		autopilot.WithUpdateInterval(n.opts.HeartbeatTimeout),
@@ -171,7 +171,7 @@ func (i *integration) RemoveFailedServer(s *autopilot.Server) {
 	n := i.node()
 	n.tasks.Go(func() {
 		n.log.Warn("removing a server that has been dead for long", "id", s.ID, "after", n.opts.CleanupDeadAfter)
-		if err := n.raft.RemoveServer(s.ID, 0, 0).Error(); err != nil {
+		if err := n.changes().RemoveServer(s.ID, 0, 0).Error(); err != nil {
 			n.log.Warn("cannot remove a dead server", "id", s.ID, "error", err)
 		}
 	})

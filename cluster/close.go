@@ -71,7 +71,7 @@ func (n *Node) drainSession() {
 // stopRaft shuts raft and its transport down; then the leadership's goroutine sweeps and ends.
 func (n *Node) stopRaft() {
 	n.cancel()
-	n.barriers.close(closeLimit)
+	n.futures.close(closeLimit)
 	if err := n.raft.Shutdown().Error(); err != nil {
 		n.log.Warn("raft's shutdown", "error", err)
 	}

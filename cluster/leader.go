@@ -120,19 +120,9 @@ func (n *Node) leaderBarrier(ctx context.Context) bool {
 	return false
 }
 
-// raftBarrier is raft's barrier, given up when ctx ends. The waiting goroutine then ends with the leadership; Close waits
-// for it before it shuts raft down, which would forget it.
+// raftBarrier is raft's barrier, given up when ctx ends.
 func (n *Node) raftBarrier(ctx context.Context) error {
-	done := make(chan error, 1)
-	if !n.barriers.Go(func() { done <- n.raft.Barrier(0).Error() }) {
-		return ErrClosed
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return n.await(ctx, func() error { return n.raft.Barrier(0).Error() })
 }
 
 // watchTransfer fails the node if, after a transfer that did not succeed, raft goes on refusing entries: its flag is

@@ -176,19 +176,10 @@ func (n *Node) transferTo(to string) error {
 
 // wait runs one of raft's slow calls, given up when ctx ends; the call itself goes on.
 func (n *Node) wait(ctx context.Context, what string, f func() error) error {
-	done := make(chan error, 1)
-	if !n.tasks.Go(func() { done <- f() }) {
-		return ErrClosed
-	}
-	var err error
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	err := n.await(ctx, f)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, ErrClosed):
+		return err
 	case errors.Is(err, raft.ErrNotLeader):
 		return n.notLeader()
 	}
@@ -220,7 +211,7 @@ func (n *Node) addFound(ctx context.Context) {
 			continue
 		}
 		n.log.Info("adding a node", "id", m.id, "name", m.meta.Name, "raft", m.meta.Raft)
-		if err := n.raft.AddNonvoter(raft.ServerID(m.id), raft.ServerAddress(m.meta.Raft), 0, 0).Error(); err != nil {
+		if err := n.changes().AddNonvoter(raft.ServerID(m.id), raft.ServerAddress(m.meta.Raft), 0, 0).Error(); err != nil {
 			n.log.Warn("cannot add a node", "id", m.id, "error", err)
 		}
 	}
@@ -236,7 +227,7 @@ func (n *Node) removeReplaced(m member) {
 			continue
 		}
 		n.log.Warn("removing a dead node: another has taken its place", "id", id, "raft", s.Address, "by", m.id)
-		if err := n.raft.RemoveServer(s.ID, 0, 0).Error(); err != nil {
+		if err := n.changes().RemoveServer(s.ID, 0, 0).Error(); err != nil {
 			n.log.Warn("cannot remove a dead node", "id", id, "error", err)
 		}
 	}

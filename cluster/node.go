@@ -63,7 +63,7 @@ type Node struct {
 	proposing sync.WaitGroup     // the proposer's goroutine
 	loops     sync.WaitGroup     // goroutines that end with ctx
 	tasks     group              // short ones; some wait for raft
-	barriers  group              // those that wait for a barrier of raft's
+	futures   group              // those that wait for an answer of raft's: see await
 	leading   sync.WaitGroup     // followLeadership
 	raftDown  chan struct{}      // closed when raft has been shut down
 	closeOnce sync.Once
