@@ -98,8 +98,6 @@ func flipMiddle(b []byte) []byte { b[len(used(b))/2] ^= 16; return b }
 
 func cutHalf(b []byte) []byte { return b[:len(used(b))/2] }
 
-func zeroHalf(b []byte) []byte { clear(b[len(used(b))/2:]); return b }
-
 // flipMeta flips a bit of the page that says what bolt committed last: the one before would be taken, without the last commit.
 func flipMeta(b []byte) []byte {
 	newest := 0

@@ -311,9 +311,11 @@ func (r *simReader) headBefore() uint64 {
 	return 0
 }
 
-// read takes what there is.
+// read takes what there is. There is more as long as the position is below what could be read when it began: a node that replays its log
+// gives nothing of a file of history that reaches beyond that, and wakes nobody when it can.
 func (r *simReader) read(rd *Reader, s *Stream) (more bool, err error) {
 	var v tipstore.View
+	_, fence := s.Tip().Bounds()
 	if err := rd.Read(&v, tipstore.Limit{Bytes: 4 << 10}); err != nil {
 		return false, err
 	}
@@ -324,7 +326,7 @@ func (r *simReader) read(rd *Reader, s *Stream) (more bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			part, more = rest, true
+			part = rest
 			id, _, err := trace.ParsePayload(rec.Payload())
 			if err != nil && !errors.Is(err, trace.ErrPayload) {
 				return false, err
@@ -342,5 +344,5 @@ func (r *simReader) read(rd *Reader, s *Stream) (more bool, err error) {
 		r.caught = true
 		r.c.record(&trace.CaughtUp{At: r.c.now(), Reader: r.id, Head: r.head})
 	}
-	return more, nil
+	return rd.Position() < fence, nil
 }

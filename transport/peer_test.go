@@ -133,6 +133,9 @@ func (p *peer) expectError(t wire.Type, id uint32, code wire.Code) wire.Error {
 func (p *peer) expectEnd() {
 	p.t.Helper()
 	f, err := p.next()
+	for err == nil && (f.Type == wire.TCaughtUp || f.Type == wire.TProgress) { // these may have been on their way
+		f, err = p.next()
+	}
 	var timeout net.Error
 	if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		p.t.Fatalf("want the connection's end, got %v %v", f.Type, err)
