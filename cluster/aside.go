@@ -88,7 +88,7 @@ func (s *stepping) next(before identity, d *damage, now time.Time) identity {
 
 // reasonOf is what is damaged, without what an operator should do if the node did nothing.
 func reasonOf(d *damage) string {
-	return strings.NewReplacer(": "+howToMend, "", "; "+howToMendIdentity, "").Replace(d.Error())
+	return strings.NewReplacer(": "+howToMend, "", "; "+howToMendIdentity, "", ": "+howToMendIdentity, "").Replace(d.Error())
 }
 
 // clusterOfSnapshots is the cluster that the whole ones of the snapshots' manifests name, "" if they name none or several.

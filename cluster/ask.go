@@ -67,13 +67,19 @@ func (e envelope) encode() []byte {
 type asks struct {
 	mu struct {
 		sync.Mutex
-		waiting map[uint64]chan answer // asked by this node; capacity 1
-		running map[uint64]struct{}    // being answered by this node
+		waiting map[uint64]question // asked by this node
+		running map[uint64]struct{} // being answered by this node
 	}
 }
 
+// question is one that was asked, and of whom: a new node at the address of one that is gone gets its questions and answers them, but not in its name.
+type question struct {
+	of     string
+	answer chan answer // capacity 1
+}
+
 func (a *asks) init() {
-	a.mu.waiting, a.mu.running = make(map[uint64]chan answer), make(map[uint64]struct{})
+	a.mu.waiting, a.mu.running = make(map[uint64]question), make(map[uint64]struct{})
 }
 
 // receive queues a message; full: it is dropped.
@@ -109,7 +115,7 @@ func (g *gossip) serve(ctx context.Context) {
 				g.reply(e)
 			})
 		case e.Answer != nil:
-			g.asks.answered(*e.Answer)
+			g.asks.answered(e.From, *e.Answer)
 		case e.Removed != nil:
 			g.learnRemoved(e.Removed)
 		}
@@ -132,13 +138,15 @@ func (a *asks) end(id uint64) {
 	a.mu.Unlock()
 }
 
-func (a *asks) answered(r answer) {
+func (a *asks) answered(by string, r answer) {
 	a.mu.Lock()
-	ch := a.mu.waiting[r.ID]
-	delete(a.mu.waiting, r.ID)
+	q, ok := a.mu.waiting[r.ID]
+	if ok = ok && q.of == by; ok {
+		delete(a.mu.waiting, r.ID)
+	}
 	a.mu.Unlock()
-	if ch != nil {
-		ch <- r
+	if ok {
+		q.answer <- r
 	}
 }
 
@@ -159,12 +167,12 @@ func (g *gossip) sendTo(id string, e envelope) {
 	}
 }
 
-// ask asks one node, repeating the question until it is answered or ctx ends.
+// ask asks one node, repeating the question until that node has answered it or ctx ends.
 func (g *gossip) ask(ctx context.Context, id string, q ask) (answer, error) {
 	ch := make(chan answer, 1)
 	q.ID = randomID()
 	g.asks.mu.Lock()
-	g.asks.mu.waiting[q.ID] = ch
+	g.asks.mu.waiting[q.ID] = question{of: id, answer: ch}
 	g.asks.mu.Unlock()
 	defer func() {
 		g.asks.mu.Lock()

@@ -85,8 +85,8 @@ func (n *Node) AddNode(ctx context.Context, id, raftAddr string, voter bool) err
 	return n.wait(ctx, "add node "+id, func() error { return add(raft.ServerID(id), raft.ServerAddress(raftAddr), 0, 0).Error() })
 }
 
-// RemoveNode removes a node for good: its id is never added again. Leader only, as AddNode. Removing the leader itself
-// makes it hand over first.
+// RemoveNode removes a node for good: once that is committed its id is never added again. Leader only, as AddNode. Removing the leader itself
+// makes it hand over first. After an error of raft's the node may yet be removed, and is then found and added again.
 func (n *Node) RemoveNode(ctx context.Context, id string) error {
 	if !n.isLeader() {
 		return n.notLeader()
@@ -100,15 +100,17 @@ func (n *Node) RemoveNode(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	if _, err := n.folder.addRemoved(id); err != nil {
-		return fmt.Errorf("cluster: remove node %s: %w", id, err)
+	n.removing.Store(id, nil) // nobody adds it again in between
+	defer n.removing.Delete(id)
+	defer n.topologyChanged()
+	if err := n.wait(ctx, "remove node "+id, func() error { return n.raft.RemoveServer(s.ID, 0, 0).Error() }); err != nil {
+		return err
 	}
-	err := n.wait(ctx, "remove node "+id, func() error { return n.raft.RemoveServer(s.ID, 0, 0).Error() })
-	if err == nil {
-		n.gossip.tellRemoved(id)
+	if _, err := n.folder.addRemoved(id); err != nil { // it is told only now: a node that hears it stays idle for good
+		return fmt.Errorf("cluster: remove node %s: it is removed, but may be added again, since that could not be noted: %w", id, err)
 	}
-	n.topologyChanged()
-	return err
+	n.gossip.tellRemoved(id)
+	return nil
 }
 
 // majorityWithout says why the voters that stay could not go on without a voter, nil if they can: a change that they cannot
@@ -202,12 +204,12 @@ func (n *Node) reconcileMembers(ctx context.Context) {
 }
 
 func (n *Node) addFound(ctx context.Context) {
-	removed := n.folder.identity().Removed
 	for _, m := range n.gossip.alive() {
 		n.removeReplaced(m)
 		_, known := n.server(m.id)
 		foreign := m.meta.Cluster != "" && m.meta.Cluster != n.ClusterID()
-		if ctx.Err() != nil || known || foreign || m.meta.Raft == "" || slices.Contains(removed, m.id) {
+		_, leaving := n.removing.Load(m.id) // after known and before Removed: RemoveNode goes the other way round
+		if ctx.Err() != nil || known || foreign || leaving || m.meta.Raft == "" || slices.Contains(n.folder.identity().Removed, m.id) {
 			continue
 		}
 		n.log.Info("adding a node", "id", m.id, "name", m.meta.Name, "raft", m.meta.Raft)

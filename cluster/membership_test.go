@@ -158,6 +158,28 @@ func TestMembershipChangesKeepAMajority(t *testing.T) {
 	mustPublish(t, leader, "a/b", "goes on with two")
 }
 
+// A node with an empty disk at a dead voter's address does not answer in its name: the other voter is needed still, and is not barred.
+func TestNewNodeAtAnOldAddressIsNoVoter(t *testing.T) {
+	c := clustertest.Start(t, 3, clustertest.Options{})
+	leader, followers := c.Leader(), c.Followers()
+	c.Crash(followers[0])
+	if err := os.RemoveAll(followers[0].Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(followers[0])
+	if err := leader.RemoveNode(testContext(t), followers[1].NodeID()); err == nil && len(leader.Topology().Nodes) < 2 {
+		t.Error("the one voter that the majority needs was removed")
+	}
+	mustPublish(t, leader, "a/b", "goes on")
+	select {
+	case <-followers[1].Removed():
+		if leader.Ready() != nil {
+			t.Error("a node was barred whose removal failed")
+		}
+	default:
+	}
+}
+
 // A single node is not brought down by a voter that does not exist.
 func TestAbsentVoterIsRefused(t *testing.T) {
 	c := clustertest.Start(t, 1, clustertest.Options{})

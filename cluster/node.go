@@ -54,6 +54,7 @@ type Node struct {
 	sealings chan struct{} // capacity 1: a window was sealed
 	trimming sync.Mutex    // held while the log's beginning is deleted
 
+	removing sync.Map      // ids that are being removed
 	readyAt  atomic.Uint64 // index to be applied before the node is ready; 0: not known yet; set once
 	caughtUp atomic.Bool   // readyAt was reached; never false again
 
