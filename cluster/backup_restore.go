@@ -52,18 +52,18 @@ type RestoreResult struct {
 // RestoreBackup checks a whole backup and makes a data folder of it, which must be empty or not exist. Progress is told of bytes
 // checked, then of bytes written; it may be nil.
 func RestoreBackup(ctx context.Context, dir, dataDir string, progress func(done, total int64)) (RestoreResult, error) {
-	r, err := restoreBackup(ctx, dir, dataDir, progress)
+	r, err := restoreBackup(ctx, vfs.OS(), dir, dataDir, progress)
 	if err != nil {
 		return r, fmt.Errorf("restore %s into %s: %w", dir, dataDir, err)
 	}
 	return r, nil
 }
 
-func restoreBackup(ctx context.Context, dir, dataDir string, progress func(done, total int64)) (RestoreResult, error) {
+func restoreBackup(ctx context.Context, fsys vfs.FS, dir, dataDir string, progress func(done, total int64)) (RestoreResult, error) {
 	if err := checkVacant(dataDir); err != nil {
 		return RestoreResult{}, err
 	}
-	b, err := openBackup(ctx, vfs.OS(), dir, progress)
+	b, err := openBackup(ctx, fsys, dir, progress)
 	if err != nil {
 		return RestoreResult{}, err
 	}
@@ -91,7 +91,12 @@ func checkVacant(dir string) error {
 	if unfinished(dir) {
 		return nil
 	}
-	return fmt.Errorf("%w: it has %s: name a new folder, or empty this one", ErrNotEmpty, entries[0].Name())
+	for _, e := range entries {
+		if name := e.Name(); name != lockFile && name != restoringFile+tempSuffix { // what an attempt leaves that ended before it was noted
+			return fmt.Errorf("%w: it has %s: name a new folder, or empty this one", ErrNotEmpty, name)
+		}
+	}
+	return nil
 }
 
 // unfinished tells whether restoring into a folder has begun and not ended.
@@ -108,7 +113,7 @@ type restoring struct {
 }
 
 func (r *restoring) run(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Join(r.data, raftDir), 0o700); err != nil {
+	if err := os.MkdirAll(r.data, 0o700); err != nil {
 		return err
 	}
 	lock, err := lockFolder(r.data)
@@ -116,8 +121,7 @@ func (r *restoring) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	marker := filepath.Join(r.data, restoringFile)
-	if err := writeFileSync(marker, []byte("from "+r.dir+"\n")); err != nil {
+	if err := writeFileIn(r.fs, r.data, restoringFile, []byte("from "+r.dir+"\n")); err != nil {
 		return err
 	}
 	for _, part := range []string{historyDir, snapshotDir, raftDir} {
@@ -130,13 +134,20 @@ func (r *restoring) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.id.save(r.data); err != nil {
-		return err
+	b, err := r.id.encode()
+	if err == nil {
+		err = writeFileIn(r.fs, r.data, identityFile, b)
 	}
-	if err := os.Remove(marker); err != nil {
-		return err
+	if err == nil {
+		err = r.fs.SyncDir(filepath.Dir(filepath.Clean(r.data))) // before the folder counts
 	}
-	return errors.Join(syncDir(r.data), syncDir(filepath.Dir(filepath.Clean(r.data))))
+	if err == nil {
+		err = r.fs.Remove(filepath.Join(r.data, restoringFile))
+	}
+	if err == nil {
+		err = r.fs.SyncDir(r.data)
+	}
+	return err
 }
 
 // history writes the files of history and the manifest that names them.

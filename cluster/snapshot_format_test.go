@@ -172,6 +172,12 @@ func TestManifestRefusesDamage(t *testing.T) {
 			t.Errorf("byte %d: %v", i, err)
 		}
 	}
+	newer := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(newer[8:], snapshotFormat+1)
+	binary.LittleEndian.PutUint32(newer[len(newer)-4:], crcOf(newer[:len(newer)-4]))
+	if _, err := decodeSnapManifest(newer); !errors.Is(err, errNewerVersion) {
+		t.Errorf("a newer version: %v", err)
+	}
 	for name, change := range map[string]func(*snapManifest){
 		"no index":      func(m *snapManifest) { m.index, m.configIndex = 0, 0 },
 		"no term":       func(m *snapManifest) { m.term = 0 },
