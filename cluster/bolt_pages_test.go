@@ -2,8 +2,11 @@ package cluster
 
 import (
 	"encoding/binary"
+	"errors"
+	"hash/fnv"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -137,5 +140,23 @@ func TestPagesInACircle(t *testing.T) {
 	}
 	if circles == 0 {
 		t.Error("no branch of the tree in force was turned back on itself")
+	}
+}
+
+// TestBoltOfANewerVersion: a file that a newer bolt wrote is not damaged, and says what to do.
+func TestBoltOfANewerVersion(t *testing.T) {
+	b := boltLog(t)
+	for _, meta := range []int{0, os.Getpagesize()} {
+		binary.LittleEndian.PutUint32(b[meta+boltMetaHead+4:], 3)
+		sum := fnv.New64a()
+		_, _ = sum.Write(b[meta+boltMetaHead : meta+boltMetaSum])
+		binary.LittleEndian.PutUint64(b[meta+boltMetaSum:], sum.Sum64())
+	}
+	path := filepath.Join(t.TempDir(), "log.db")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAndRead(path); !errors.Is(err, errNewerVersion) || damageOf(err) != nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
 	}
 }
