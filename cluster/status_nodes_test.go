@@ -35,7 +35,7 @@ func TestDegradedUntilTheReturnedNodeVotes(t *testing.T) {
 				t.Errorf("a node has no vote, and the cluster says %+v", s)
 			}
 		}
-		return (role == cluster.RoleFollower || role == cluster.RoleLeader) && s.State == cluster.StateHealthy && s.FailureTolerance == 1
+		return votes(role) && s.State == cluster.StateHealthy && s.FailureTolerance == 1
 	})
 	t.Logf("seen without a vote %d times", waited)
 }
