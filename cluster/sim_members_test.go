@@ -147,13 +147,17 @@ func (c *simCluster) removeNode(f simFault) func() {
 	}
 }
 
+// holdLeader keeps the leader's process from ending until its readers are done; nil if there is none.
+func (c *simCluster) holdLeader() *simProcess {
+	if n := c.leader(); n != nil {
+		return n.hold()
+	}
+	return nil
+}
+
 // removed asks the leader to remove a node, and tells whether it is done for certain.
 func (c *simCluster) removed(id string) bool {
-	n := c.leader()
-	if n == nil {
-		return false
-	}
-	p := n.hold()
+	p := c.holdLeader()
 	if p == nil {
 		return false
 	}
@@ -188,11 +192,7 @@ func (c *simCluster) replaceDisk(f simFault) func() {
 
 // everywhere tells whether everything that was committed up to now is in the log of every member.
 func (c *simCluster) everywhere() bool {
-	n := c.leader()
-	if n == nil {
-		return false
-	}
-	p := n.hold()
+	p := c.holdLeader()
 	if p == nil {
 		return false
 	}
