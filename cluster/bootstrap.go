@@ -49,8 +49,8 @@ func founders(self founder, expect int, others []member) []founder {
 	return list[:expect]
 }
 
-// tryBootstrap starts a new cluster if it is time to. A node that has failed does not: each attempt asks for housekeeping, and so
-// for the next attempt.
+// tryBootstrap starts a new cluster if it is time to. A node that has failed does not try again. Whatever asks for housekeeping in here
+// must not do so each time: housekeeping comes here.
 func (n *Node) tryBootstrap() {
 	own := n.gossip.ownMeta()
 	if own.State || own.Expect == 0 || own.Replica || n.Err() != nil {
@@ -79,7 +79,8 @@ func (n *Node) tryBootstrap() {
 	}
 }
 
-// bootstrap writes the first configuration. Losing a race against entries of a founder that was faster is fine.
+// bootstrap writes the first configuration. Losing a race against a founder that was faster is fine: raft refuses also when it has no
+// entry yet but has voted for that one. Nothing has changed then, so housekeeping is not asked for.
 func (n *Node) bootstrap(id string, list []founder) error {
 	if err := n.adoptCluster(id); err != nil {
 		return err
@@ -88,17 +89,23 @@ func (n *Node) bootstrap(id string, list []founder) error {
 	for _, f := range list {
 		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(f.id), Address: raft.ServerAddress(f.raft)})
 	}
-	n.log.Info("starting a new cluster", "cluster", id, "voters", len(list))
-	err := n.raft.BootstrapCluster(c).Error()
-	if err == raft.ErrCantBootstrap {
-		err = nil
+	switch err := n.raft.BootstrapCluster(c).Error(); err {
+	case nil:
+		n.log.Info("started a new cluster", "cluster", id, "voters", len(list))
+		n.kick()
+		return nil
+	case raft.ErrCantBootstrap:
+		return nil
+	default:
+		return err
 	}
-	n.kick()
-	return err
 }
 
 // adoptCluster makes this node a member of a cluster, once and for good.
 func (n *Node) adoptCluster(id string) error {
+	if n.ClusterID() == id {
+		return nil
+	}
 	if err := n.folder.setCluster(id); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	flags "flag"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +34,7 @@ const (
 	simPause    = 100 * time.Millisecond
 	simPatience = 60 * time.Second // virtual, for all to be settled then
 	simProbe    = time.Minute      // virtual, longer than a probe of gossip that waits for a node which has ended
-	simWatchdog = 2 * time.Minute  // real, for one run
+	simWatchdog = time.Minute      // real, for one run
 	simEnough   = 1000             // runs that must come by everything
 )
 
@@ -126,13 +129,24 @@ func TestSimulationFindsSkippedSyncs(t *testing.T) {
 }
 
 // watch ends the process if the caller does not call stop in time. It must run outside of the bubble: in a livelock virtual time
-// stands still.
+// stands still. What keeps it from moving on is shown first.
 func watch(seed uint64) (stop func() bool) {
 	return time.AfterFunc(simWatchdog, func() {
-		fmt.Fprintf(os.Stderr, "simulation with seed %d does not end\n", seed)
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		var all bytes.Buffer
+		_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
+		list := strings.Split(all.String(), "\n\n")
+		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(waitsInBubble(a), waitsInBubble(b)) })
+		fmt.Fprintf(os.Stderr, "simulation with seed %d does not end\n%s\n", seed, strings.Join(list, "\n\n"))
 		os.Exit(1)
 	}).Stop
+}
+
+// waitsInBubble is 0 for a stack of a goroutine that keeps virtual time from moving on, 1 for others.
+func waitsInBubble(stack string) int {
+	if state, _, _ := strings.Cut(stack, "\n"); strings.Contains(state, "synctest bubble") && !strings.Contains(state, "(durable)") {
+		return 0
+	}
+	return 1
 }
 
 // TestFailedBootstrapIsNotRepeated: a node that cannot store its first configuration fails, and does not try again and again without
@@ -152,6 +166,31 @@ func TestFailedBootstrapIsNotRepeated(t *testing.T) {
 		time.Sleep(10 * time.Second) // passes at once, unless somebody never rests
 		if err := node.Crash(); err != nil {
 			t.Log(err)
+		}
+	})
+}
+
+// TestLostBootstrapIsNotRepeated: a founder that has voted for a faster one can store no first configuration, and waits for that one's
+// entries without trying again and again.
+func TestLostBootstrapIsNotRepeated(t *testing.T) {
+	defer watch(0)()
+	synctest.Test(t, func(t *testing.T) {
+		c := newSimCluster(t, 1, simFounders)
+		for _, n := range c.nodes {
+			if err := n.disk.open().SetUint64([]byte("CurrentTerm"), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.start()
+		time.Sleep(10 * time.Second) // passes at once, unless somebody never rests
+		for _, n := range c.nodes {
+			if p := n.process(); p == nil || p.node.ClusterID() == "" || p.node.raft.LastIndex() > 0 {
+				t.Errorf("%s has not come to the start of a cluster, or has not lost it", n.name)
+			}
+		}
+		c.end()
+		if len(c.errs) > 0 {
+			t.Error(c.errs)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/leak"
+	"github.com/cantus-bus/cantus/internal/loopback"
 )
 
 // helper makes the test's own binary the process that runs at a place: "serve ADDR" echoes, "ask ADDR" wants its line back.
@@ -317,27 +318,32 @@ func TestProxyPorts(t *testing.T) {
 	}
 }
 
-// TestInode: connections that were dialed from one port to several are told apart.
+// TestInode: connections that were dialed from one port to several are told apart. The port is one that the system gives to nobody by
+// itself: next to a connection of somebody else's it could not be bound.
 func TestInode(t *testing.T) {
-	seen, local := map[string]bool{}, (*net.TCPAddr)(nil)
+	from, err := loopback.Addrs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := net.ResolveTCPAddr("tcp", from[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := net.Dialer{LocalAddr: local, Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		return errors.Join(raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) }), err)
+	}}
+	seen := map[string]bool{}
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-			return errors.Join(raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) }), err)
-		}}
-		if local != nil {
-			d.LocalAddr = local
-		}
 		c, err := d.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		local = c.LocalAddr().(*net.TCPAddr)
 		inode := ""
 		for end := time.Now().Add(30 * time.Second); inode == "" && time.Now().Before(end); {
 			inode = inodeOf(local, l.Addr().(*net.TCPAddr))
