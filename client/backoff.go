@@ -9,10 +9,12 @@ import (
 )
 
 // Retries wait backoffMin doubled each time up to backoffMax, each wait shortened by up to half at random so that
-// clients that lost the same server do not come back in step.
+// clients that lost the same server do not come back in step. A change of the topology ends a wait after newsMax at the latest, and
+// not at once: all clients hear of it at the same time, and an attempt may itself bring the news that would end the next wait.
 const (
 	backoffMin = 5 * time.Millisecond
 	backoffMax = 500 * time.Millisecond
+	newsMax    = 20 * time.Millisecond
 )
 
 // backoff is how long to wait before retry n (from 0).
@@ -21,10 +23,13 @@ func backoff(n int) time.Duration {
 	if n < 7 {
 		d = min(backoffMin<<n, backoffMax)
 	}
-	return d/2 + rand.N(d/2+1)
+	return halved(d)
 }
 
-// sleep waits for d, or until early is closed, and returns ctx's error if that ends first. A nil early never closes.
+// halved is d shortened by up to half at random.
+func halved(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// sleep waits for d, or until soon after early is closed, and returns ctx's error if that ends first. A nil early never closes.
 func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -32,6 +37,7 @@ func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-early:
+		return sleep(ctx, min(d, halved(newsMax)), nil)
 	case <-t.C:
 	}
 	return nil

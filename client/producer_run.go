@@ -52,6 +52,13 @@ type tender struct {
 	next  time.Time // no attempt to connect before
 }
 
+// heard brings the next attempt near: who leads may have changed.
+func (t *tender) heard(now time.Time) {
+	if soon := now.Add(halved(newsMax)); t.next.Before(now) || t.next.After(soon) {
+		t.next = soon
+	}
+}
+
 // keep watches deadlines and keeps the producer linked to the leader, until it fails or is closed.
 func (p *Producer) keep() {
 	var t tender
@@ -64,7 +71,7 @@ func (p *Producer) keep() {
 		case <-timer.C:
 		case <-p.lost():
 		case <-changed:
-			t.next = time.Time{}
+			t.heard(time.Now())
 		case <-p.ctx.Done():
 			p.mu.Lock()
 			p.failLocked(fmt.Errorf("producer: %w", ErrClosed))
@@ -171,7 +178,9 @@ func (p *Producer) tend(t *tender, topology *Topology) time.Duration {
 	}
 	elsewhere := link != nil && topology.LeaderID != "" && topology.LeaderID != link.nodeID
 	if trouble == nil && link != nil && link.usable() && !elsewhere {
-		t.tries = 0
+		if time.Since(t.next) > backoffMax { // and not just until the answer is here that says "not now"
+			t.tries = 0
+		}
 		return idle
 	}
 	if wait := time.Until(t.next); wait > 0 {

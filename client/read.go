@@ -169,6 +169,7 @@ func (s *Subscription) take(l *link, it *item) (done bool, err error) {
 	case itemLost:
 		s.avoid = l.cn.addr
 		s.setLink(nil)
+		s.barren.lost(time.Since(s.opened), it.err)
 	case itemEnded:
 		s.avoid = l.cn.addr
 		s.setLink(nil)

@@ -228,6 +228,12 @@ func (b *barren) ended(lasted time.Duration, cause error) {
 	b.due, b.cause = time.Now().Add(backoff(max(0, b.count-2))), cause
 }
 
+// lost counts one whose connection was lost: the same again and again is paused for, too, but is no error however long it lasts.
+func (b *barren) lost(lasted time.Duration, cause error) {
+	b.ended(lasted, cause)
+	b.since = time.Now()
+}
+
 // wait waits before the next is opened: not before the first, which another node may serve, then longer and longer. When limit, if
 // it is positive, has passed since the first was ended, that is the error.
 func (b *barren) wait(ctx context.Context, limit time.Duration) error {
