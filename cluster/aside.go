@@ -122,7 +122,7 @@ func (s *stepping) clusterOfSnapshots() (id string) {
 func (s *stepping) begin(next identity) error {
 	b, err := next.encode()
 	if err == nil {
-		err = writeFileIn(s.fs, s.dir, nextFile, b)
+		err = vfs.Replace(s.fs, filepath.Join(s.dir, nextFile), b)
 	}
 	if err != nil {
 		return fmt.Errorf("step aside: write %s: %w", nextFile, err)
@@ -223,24 +223,4 @@ func moveFiles(fsys vfs.FS, from, to string, wanted func(name string) bool) erro
 func isFolder(fsys vfs.FS, path string) bool {
 	_, err := fsys.List(path)
 	return err == nil
-}
-
-// writeFileIn replaces a file so that after a crash there are the old bytes or the new ones.
-func writeFileIn(fsys vfs.FS, dir, name string, b []byte) error {
-	path := filepath.Join(dir, name)
-	f, err := fsys.Create(path + tempSuffix)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(path+tempSuffix, path)
-	}
-	if err != nil {
-		return err
-	}
-	return fsys.SyncDir(dir)
 }

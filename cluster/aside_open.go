@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 // What Options.OnDamage names.
@@ -69,7 +71,7 @@ func (f *folder) identify(o *Options) error {
 		return f.finishAside(s, next)
 	}
 	if err == nil {
-		f.mu.id, err = loadIdentity(f.dir)
+		f.mu.id, err = loadIdentity(f.fs, f.dir)
 	}
 	if err == nil || !mayStepAside(o, &identity{}, err) {
 		return err
@@ -93,9 +95,7 @@ func (f *folder) finishAside(s *stepping, next identity) error {
 	if err := s.finish(next); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.id = next
+	f.set(next)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (n *Node) noteDamage(err error) {
 	if damageOf(err) == nil || !n.adapter.runs.Load() || n.opts.LogStore == LogStoreMemory {
 		return
 	}
-	if werr := writeFileSync(n.folder.path(noteFile), []byte(reasonOf(damageOf(err))+"\n")); werr != nil {
+	if werr := vfs.Replace(n.folder.fs, n.folder.path(noteFile), []byte(reasonOf(damageOf(err))+"\n")); werr != nil {
 		n.log.Warn("cannot note the damage for the next start", "error", werr)
 	}
 }

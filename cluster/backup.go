@@ -260,7 +260,7 @@ func (b *backup) finish(info *BackupInfo) error {
 	if err := b.fs.SyncDir(b.files); err != nil {
 		return err
 	}
-	return writeWhole(b.fs, filepath.Join(b.o.Dir, backupDoc), doc)
+	return vfs.Replace(b.fs, filepath.Join(b.o.Dir, backupDoc), doc)
 }
 
 // encode is BACKUP.json. The manifest and the rows of history decide every byte of it, and Check those of the rows.
@@ -294,23 +294,4 @@ func (b *backup) prune(info *BackupInfo) error {
 		}
 	}
 	return nil
-}
-
-// writeWhole replaces a file so that after a crash it holds the old or the new bytes.
-func writeWhole(fsys vfs.FS, path string, bytes []byte) error {
-	f, err := fsys.Create(path + tempSuffix)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(bytes); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(path+tempSuffix, path)
-	}
-	if err != nil {
-		_ = fsys.Remove(path + tempSuffix)
-		return err
-	}
-	return fsys.SyncDir(filepath.Dir(path))
 }

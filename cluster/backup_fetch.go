@@ -28,7 +28,7 @@ func (b *backup) advance(n int64) {
 func (b *backup) keep(f BackupFile, bytes []byte) error {
 	b.advance(f.Size)
 	b.result.FetchedBytes += f.Size
-	return writeWhole(b.fs, b.path(f), bytes)
+	return vfs.Replace(b.fs, b.path(f), bytes)
 }
 
 // fetch brings a file here, from where an earlier attempt stopped. One that is here is read, once a call: its disk may have damaged it

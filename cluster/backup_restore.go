@@ -121,7 +121,7 @@ func (r *restoring) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	if err := writeFileIn(r.fs, r.data, restoringFile, []byte("from "+r.dir+"\n")); err != nil {
+	if err := vfs.Replace(r.fs, filepath.Join(r.data, restoringFile), []byte("from "+r.dir+"\n")); err != nil {
 		return err
 	}
 	for _, part := range []string{historyDir, snapshotDir, raftDir} {
@@ -134,10 +134,7 @@ func (r *restoring) run(ctx context.Context) error {
 			return err
 		}
 	}
-	b, err := r.id.encode()
-	if err == nil {
-		err = writeFileIn(r.fs, r.data, identityFile, b)
-	}
+	err = r.id.save(r.fs, r.data)
 	if err == nil {
 		err = r.fs.SyncDir(filepath.Dir(filepath.Clean(r.data))) // before the folder counts
 	}
@@ -218,7 +215,7 @@ func (r *restoring) term(context.Context) (err error) {
 		return err
 	}
 	err = stable.SetUint64(termKey, r.manifest.term)
-	return errors.Join(err, stable.Close(), syncDir(dir))
+	return errors.Join(err, stable.Close(), r.fs.SyncDir(dir))
 }
 
 // refuseUnfinished keeps a node off a folder that holds half a backup.

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 const (
@@ -29,12 +31,14 @@ var ErrLocked = errors.New("data folder is held by a running node")
 //	raft/log.db    raft's log
 //	raft/stable.db raft's term and vote
 type folder struct {
+	fs   vfs.FS // the identity and notes are written with it
 	dir  string
 	lock *os.File // holds the flock
 
-	mu struct {
+	changing sync.Mutex // one change of the identity at a time; held over I/O, mu is not: a disk that hangs holds up nobody who reads it
+	mu       struct {
 		sync.Mutex
-		id identity // Invariant: equals the file, NodeID changes in stepAside only, ClusterID changes once from ""
+		id identity // Invariant: equals the file but while changing is held, NodeID changes in stepAside only, ClusterID changes once from ""
 	}
 }
 
@@ -44,7 +48,7 @@ func openFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.mu.id, err = loadIdentity(dir); err != nil {
+	if f.mu.id, err = loadIdentity(f.fs, dir); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
@@ -62,7 +66,7 @@ func lockedFolder(dir string) (*folder, error) {
 	if err := refuseUnfinished(dir); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &folder{dir: dir, lock: lock}, nil
+	return &folder{fs: vfs.OS(), dir: dir, lock: lock}, nil
 }
 
 func lockFolder(dir string) (*os.File, error) {
@@ -101,23 +105,35 @@ func (f *folder) identity() identity {
 	return f.mu.id
 }
 
-// setCluster stores the cluster that the node belongs to. A folder never changes its cluster.
-func (f *folder) setCluster(clusterID string) error {
+// set makes id what identity returns: the file says so already.
+func (f *folder) set(id identity) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if have := f.mu.id.ClusterID; have != "" {
-		if have == clusterID {
-			return nil
-		}
-		return foreignFolder(f.dir, have, clusterID)
-	}
-	id := f.mu.id
-	id.ClusterID = clusterID
-	if err := id.save(f.dir); err != nil {
+	f.mu.id = id
+}
+
+// store makes id the folder's identity, on disk first; changing is held.
+func (f *folder) store(id identity) error {
+	if err := id.save(f.fs, f.dir); err != nil {
 		return err
 	}
-	f.mu.id = id
+	f.set(id)
 	return nil
+}
+
+// setCluster stores the cluster that the node belongs to. A folder never changes its cluster.
+func (f *folder) setCluster(clusterID string) error {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	id := f.identity()
+	switch id.ClusterID {
+	case clusterID:
+		return nil
+	case "":
+		id.ClusterID = clusterID
+		return f.store(id)
+	}
+	return foreignFolder(f.dir, id.ClusterID, clusterID)
 }
 
 // setHasLog remembers that the raft log has entries. They go on behind the snapshot that overtook the log before, if one did.
@@ -139,25 +155,22 @@ func (f *folder) setOvertaken(snapshot string) error {
 
 // change stores a changed identity, if it is another one.
 func (f *folder) change(with func(*identity)) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	id := f.mu.id
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	was := f.identity()
+	id := was
 	with(&id)
-	if id.HasLog == f.mu.id.HasLog && id.Overtaken == f.mu.id.Overtaken && id.Votes == f.mu.id.Votes && maps.Equal(id.Peers, f.mu.id.Peers) {
+	if id.HasLog == was.HasLog && id.Overtaken == was.Overtaken && id.Votes == was.Votes && maps.Equal(id.Peers, was.Peers) {
 		return nil
 	}
-	if err := id.save(f.dir); err != nil {
-		return err
-	}
-	f.mu.id = id
-	return nil
+	return f.store(id)
 }
 
 // addRemoved remembers removed ids; true if any was new.
 func (f *folder) addRemoved(ids ...string) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	id, changed := f.mu.id, false
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	id, changed := f.identity(), false
 	for _, other := range ids {
 		var added bool
 		id, added = id.withRemoved(other)
@@ -166,11 +179,8 @@ func (f *folder) addRemoved(ids ...string) (bool, error) {
 	if !changed {
 		return false, nil
 	}
-	if err := id.save(f.dir); err != nil {
-		return false, err
-	}
-	f.mu.id = id
-	return true, nil
+	err := f.store(id)
+	return err == nil, err
 }
 
 // ErrForeignCluster: the data folder or a peer belongs to another cluster.

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 	maxRemoved     = 4096 // removed ids that are remembered; the oldest are forgotten first
 )
 
-// identity is what a data folder says of its owner. It is written with fsync and rename, so a crash leaves the old or
-// the new file whole.
+// identity is what a data folder says of its owner. It is written with vfs.Replace, so a crash leaves the old or the new file whole. There is
+// no secret in it: it has the mode of all files of vfs, and who may come near it the folder decides.
 type identity struct {
 	Format    int      `json:"format"`               // of the whole data folder
 	NodeID    string   `json:"node_id"`              // random UUID; raft server id and gossip name
@@ -44,15 +45,15 @@ func (id identity) sum() (string, error) {
 }
 
 // loadIdentity reads the folder's identity, or makes one if the folder has none and holds nothing else.
-func loadIdentity(dir string) (identity, error) {
+func loadIdentity(fsys vfs.FS, dir string) (identity, error) {
 	path := filepath.Join(dir, identityFile)
-	b, err := os.ReadFile(path)
+	b, err := readFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if other := stateIn(dir); other != "" {
 			return identity{}, damaged(partIdentity, fmt.Errorf("identity file %s is missing, but there is %s: %s", path, other, howToMendIdentity))
 		}
 		id := identity{Format: identityFormat, NodeID: uuid.NewString()}
-		return id, id.save(dir)
+		return id, id.save(fsys, dir)
 	}
 	if err != nil {
 		return identity{}, fmt.Errorf("read identity: %w", err)
@@ -110,12 +111,12 @@ func (id identity) misreadFormat() bool {
 	return err == nil && noted == sum
 }
 
-func (id identity) save(dir string) error {
+func (id identity) save(fsys vfs.FS, dir string) error {
 	b, err := id.encode()
 	if err != nil {
 		return err
 	}
-	if err := writeFileSync(filepath.Join(dir, identityFile), b); err != nil {
+	if err := vfs.Replace(fsys, filepath.Join(dir, identityFile), b); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
 	return nil
@@ -144,40 +145,4 @@ func (id identity) withRemoved(other string) (identity, bool) {
 		id.Removed = id.Removed[n-maxRemoved:]
 	}
 	return id, true
-}
-
-// writeFileSync replaces a file so that after a crash it holds the old or the new bytes:
-// write beside it, fsync, rename, fsync the folder.
-func writeFileSync(path string, b []byte) error {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }

@@ -8,6 +8,8 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 // snapshotSink takes one snapshot. Its goroutine writes the state file, then the manifest through Write, then closes it.
@@ -37,7 +39,7 @@ func (k *snapshotSink) writeState(fill func(io.Writer) error) error {
 		return errSnapshotSettled
 	}
 	h := sumWriter{h: sha256.New()}
-	err := k.store.write(k.m.id()+stateSuffix, func(w io.Writer) error {
+	err := vfs.WriteTemp(k.store.fs, k.store.path(k.m.id()+stateSuffix), func(w io.Writer) error {
 		h.w = w
 		return fill(&h)
 	})

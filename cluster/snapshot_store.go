@@ -24,7 +24,7 @@ const (
 	manifestSuffix = ".snap"
 	stateSuffix    = ".state"
 	partSuffix     = ".part"
-	tempSuffix     = ".tmp"
+	tempSuffix     = vfs.TempSuffix
 	receivedPrefix = "r-"
 )
 
@@ -184,18 +184,12 @@ func (s *snapshotStore) commit(m *snapManifest, blob []byte, state string) error
 	if err := s.superseded(m); err != nil {
 		return err
 	}
-	if err := s.name(state, m.id()+stateSuffix); err != nil {
+	if err := vfs.Publish(s.fs, s.path(state), s.path(m.id()+stateSuffix)); err != nil {
 		return fmt.Errorf("snapshot %s: name its state file: %w", m.id(), err)
 	}
 	err := s.checkPresence(m)
 	if err == nil {
-		err = s.write(m.id()+manifestSuffix, func(w io.Writer) error {
-			_, err := w.Write(blob)
-			return err
-		})
-	}
-	if err == nil {
-		err = s.name(m.id()+manifestSuffix+tempSuffix, m.id()+manifestSuffix)
+		err = vfs.Replace(s.fs, s.path(m.id()+manifestSuffix), blob)
 	}
 	if err != nil {
 		// If only the folder's sync failed, the disk may say either. Without the manifest here, both are whole.
@@ -207,31 +201,6 @@ func (s *snapshotStore) commit(m *snapManifest, blob []byte, state string) error
 	s.mu.Unlock()
 	s.prune()
 	return nil
-}
-
-// write makes a synced file of the folder under its temporary name, or leaves none.
-func (s *snapshotStore) write(name string, fill func(io.Writer) error) error {
-	path := s.path(name) + tempSuffix
-	f, err := s.fs.Create(path)
-	if err != nil {
-		return err
-	}
-	if err = fill(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		_ = s.fs.Remove(path)
-	}
-	return err
-}
-
-// name gives a synced file its name, for good when it returns nil.
-func (s *snapshotStore) name(from, to string) error {
-	if err := s.fs.Rename(s.path(from), s.path(to)); err != nil {
-		_ = s.fs.Remove(s.path(from))
-		return err
-	}
-	return s.fs.SyncDir(s.dir)
 }
 
 // tidy removes what became superfluous because a transfer has ended.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cantus-bus/cantus/internal/faults"
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 // enter puts a finished file, which lies under its temporary name, into the manifest, in the place of the files that place
@@ -30,7 +31,7 @@ func (s *Store) enter(meta Meta, place func() (from, to int, err error)) error {
 				return err
 			}
 		}
-		return publish(s.fs, s.dir, added.path())
+		return vfs.Publish(s.fs, added.path()+tempSuffix, added.path())
 	})
 	if err != nil {
 		_ = s.fs.Remove(added.path() + tempSuffix)
@@ -52,7 +53,7 @@ func (s *Store) commit(next []*file, empty base, move func() error) error {
 		m.files = append(m.files, f.meta)
 	}
 	path := filepath.Join(s.dir, manifestName)
-	if err := writeTemp(s.fs, path, m.encode()); err != nil {
+	if err := vfs.WriteTemp(s.fs, path, m.writeTo); err != nil {
 		return err
 	}
 	faults.Pass(faults.Seal)
@@ -64,7 +65,7 @@ func (s *Store) commit(next []*file, empty base, move func() error) error {
 			return err
 		}
 	}
-	if err := publish(s.fs, s.dir, path); err != nil {
+	if err := vfs.Publish(s.fs, path+tempSuffix, path); err != nil {
 		return err
 	}
 	s.swap(next, m.base)

@@ -3,6 +3,7 @@ package subtree
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -72,6 +73,12 @@ func (m *manifest) encode() []byte {
 		b = m.files[i].append(b)
 	}
 	return le.AppendUint32(b, checksum(b))
+}
+
+// writeTo writes the encoded manifest.
+func (m *manifest) writeTo(w io.Writer) error {
+	_, err := w.Write(m.encode())
+	return err
 }
 
 func (m *Meta) append(b []byte) []byte {
@@ -228,32 +235,4 @@ func readWhole(fsys vfs.FS, path string) ([]byte, error) {
 		_, err = f.ReadAt(b, 0)
 	}
 	return b, err
-}
-
-// writeTemp writes a file under its temporary name and makes its bytes durable.
-func writeTemp(fsys vfs.FS, path string, b []byte) error {
-	f, err := fsys.Create(path + tempSuffix)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		_ = fsys.Remove(path + tempSuffix)
-	}
-	return err
-}
-
-// publish gives a file, written under its temporary name and synced, its name, and makes that durable.
-func publish(fsys vfs.FS, dir, path string) error {
-	if err := fsys.Rename(path+tempSuffix, path); err != nil {
-		_ = fsys.Remove(path + tempSuffix)
-		return err
-	}
-	return fsys.SyncDir(dir)
 }

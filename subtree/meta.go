@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cantus-bus/cantus/internal/topic"
+	"github.com/cantus-bus/cantus/internal/vfs"
 )
 
 // Kind tells windows from generations. Kinds are written to disk: never renumber.
@@ -71,7 +72,7 @@ func fileName(k Kind, number uint64) string {
 
 const (
 	fileSuffix   = ".cnts"
-	tempSuffix   = ".tmp"
+	tempSuffix   = vfs.TempSuffix
 	manifestName = "MANIFEST"
 )
 

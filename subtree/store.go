@@ -114,11 +114,7 @@ func (s *Store) firstManifest() (*manifest, error) {
 		}
 	}
 	m := &manifest{edition: 1, base: base{1, 1}}
-	path := filepath.Join(s.dir, manifestName)
-	if err := writeTemp(s.fs, path, m.encode()); err != nil {
-		return nil, err
-	}
-	return m, publish(s.fs, s.dir, path)
+	return m, vfs.Replace(s.fs, filepath.Join(s.dir, manifestName), m.encode())
 }
 
 // removeLeftovers removes what an operation left that a crash ended: temporary files, and files that did not get into the

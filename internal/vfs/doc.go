@@ -6,4 +6,6 @@
 //
 // It promises the semantics of POSIX and no more: what was written is durable after the file's Sync, and a name that was
 // made, renamed or removed is durable after SyncDir of its folder. It does not lock files and knows no permissions.
+//
+// Replace is the one way in which the project replaces a small file, so that a crash leaves the old one or the new one: DESIGN.md.
 package vfs
