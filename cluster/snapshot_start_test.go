@@ -177,6 +177,33 @@ func TestChooseStartDamaged(t *testing.T) {
 	}
 }
 
+// TestChooseStartForeign: a snapshot of another cluster is refused whatever the log is, as a mistake of people and not as damage that a node steps aside
+// for, and nothing is deleted.
+func TestChooseStartForeign(t *testing.T) {
+	for _, c := range startCases {
+		n, logs := startNode(t, c)
+		id := n.folder.identity()
+		id.ClusterID = "another"
+		mustDo(t, n.folder.store(id))
+		before, snaps := logged(t, logs), len(n.snaps.snapshots())
+		_, err := n.chooseStart(logs)
+		if err == nil || !strings.Contains(err.Error(), `of cluster "another", but its snapshot s-3-`) || !strings.Contains(err.Error(), `of cluster "c"`) || damageOf(err) != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if after := logged(t, logs); after != before || len(n.snaps.snapshots()) != snaps || n.folder.identity().HasLog != c.hasLog {
+			t.Errorf("%s: the log was %v and is %v, %d snapshots of %d are left", c.name, before, after, len(n.snaps.snapshots()), snaps)
+		}
+	}
+}
+
+// logged is the first and the last entry of a log.
+func logged(t *testing.T, logs raft.LogStore) [2]uint64 {
+	t.Helper()
+	first, last, err := logBounds(logs)
+	mustDo(t, err)
+	return [2]uint64{first, last}
+}
+
 func TestLogCacheKeepsEndWhenBeginningGoes(t *testing.T) {
 	c := newLogCache(raft.NewInmemStore(), 1<<20)
 	var logs []*raft.Log
