@@ -14,6 +14,6 @@
 // What it does not do: faults of disks and clocks, partitions between nodes, and separate processes; those need a harness
 // that runs the binary.
 //
-// Environment: CANTUS_E2E_LONG=1 runs every case at its full size, and replays the whole recorded stream if it lies in ../shared/data beside
-// the module; CANTUS_E2E_SEED=n replays one run of the property test.
+// Environment: CANTUS_E2E_LONG=1 runs every case at its full size, and replays the whole recorded stream, which must lie in ../shared/data
+// beside the module, else that test is skipped and says so; CANTUS_E2E_SEED=n replays one run of the property test.
 package e2e

@@ -22,8 +22,8 @@ import (
 	"github.com/cantus-bus/cantus/transport/http"
 )
 
-// wholeDataset is the recorded stream that long runs replay, where it is at hand; else it is the built-in sample. Short ones replay every
-// third message of the sample.
+// wholeDataset is the recorded stream that long runs replay: without it they are skipped, since a sample in its place would pass for it. Others
+// replay every third message of the built-in sample.
 const wholeDataset = "../../../shared/data/gitstream.tsv.gz"
 
 // replayed is a row of a dataset as it must stand in the stream.
@@ -47,6 +47,9 @@ type replay struct {
 func TestReplayIsTheFile(t *testing.T) {
 	t.Parallel()
 	x := &replay{}
+	if _, err := os.Stat(wholeDataset); long() && err != nil {
+		t.Skipf("CANTUS_E2E_LONG asks for the whole recorded stream, and it is not there (%v): put it there, or unset CANTUS_E2E_LONG to replay the sample", err)
+	}
 	x.world = start(t, 3, x.configure)
 	x.load()
 	began, n := time.Now(), len(x.rows)
@@ -89,10 +92,11 @@ func (x *replay) configure(w *world) {
 // load reads the dataset and works out what must be in the stream. No name in the sample goes beyond ASCII, so it gets some that do.
 func (x *replay) load() {
 	x.Helper()
-	in, err := dataset.OpenSample()
-	if _, missing := os.Stat(wholeDataset); long() && missing == nil {
-		in, err = dataset.Open(wholeDataset)
+	open := dataset.OpenSample
+	if long() {
+		open = func() (*dataset.Reader, error) { return dataset.Open(wholeDataset) }
 	}
+	in, err := open()
 	x.must(err)
 	list, err := dataset.ReadAll(in)
 	x.must(err)
