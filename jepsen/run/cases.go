@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -62,19 +61,8 @@ func Cases() []Case {
 }
 
 // FindCases returns the cases of these names, or all if there are none.
-func FindCases(names []string) (list []Case, err error) {
-	if len(names) == 0 {
-		return Cases(), nil
-	}
-	all := Cases()
-	for _, name := range names {
-		i := slices.IndexFunc(all, func(c Case) bool { return c.Name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("case %q is unknown: see jepsen list", name)
-		}
-		list = append(list, all[i])
-	}
-	return list, nil
+func FindCases(names []string) ([]Case, error) {
+	return find("case", Cases(), names, func(c Case) string { return c.Name })
 }
 
 // eachLimit is how long a run may take in which each fault comes a number of times.

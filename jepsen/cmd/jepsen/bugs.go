@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,13 +17,11 @@ func bugsCmd(out, notes io.Writer) *cobra.Command {
 		Use:   "bugs [TAG...]",
 		Short: "Build the broker with planted bugs, one after the other, and show that each is found",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bugs, missed := run.Bugs(), 0
-			if len(args) > 0 {
-				bugs = slices.DeleteFunc(bugs, func(b run.Bug) bool { return !slices.Contains(args, b.Tag) })
+			bugs, err := run.FindBugs(args)
+			if err != nil {
+				return err
 			}
-			if len(bugs) < len(args) {
-				return fmt.Errorf("one of %v is no planted bug", args)
-			}
+			missed := 0
 			for _, b := range bugs {
 				log := func(format string, args ...any) { fmt.Fprintf(notes, b.Tag+format+"\n", args...) }
 				res, found, err := run.FindBug(cmd.Context(), b, faults, seed, log)

@@ -1,10 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -23,58 +22,32 @@ func casesCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("seed") {
-				o.Seed = rand.Uint64N(1 << 32)
-			}
-			o.Log = func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
-			cleanup, err := build(&o)
-			if err != nil {
-				return err
-			}
-			defer cleanup()
-			var broken error
-			var rows []string
-			for _, c := range list {
-				if err := c.Possible(o); err != nil {
-					fmt.Fprintf(notes, "SKIPPED  %s: %v\n", c.Name, err)
-					continue
-				}
-				tally, err := c.Do(cmd.Context(), o, func(res *run.Result) error { return show(out, res, *asJSON) })
-				if err != nil {
-					return fmt.Errorf("%s: %w", c.Name, err)
-				}
-				if !tally.OK {
-					broken = errBroken
-				}
-				rows = append(rows, fmt.Sprintf("| %s %s", c.Name, tally))
-				fmt.Fprintf(notes, "%s\n  %s\n", rows[len(rows)-1], c)
-			}
-			fmt.Fprintf(notes, "\n| case | runs | faults | elections | acked | delivered | took | |\n|---|---|---|---|---|---|---|---|\n%s\n", strings.Join(rows, "\n"))
-			return broken
+			return withBroker(cmd, notes, &o, func(ctx context.Context) error { return tryCases(ctx, out, notes, o, list, *asJSON) })
 		},
 	}
 	f := cmd.Flags()
 	f.DurationVar(&o.Time, "time", 30*time.Second, "how long there are faults in each run")
-	f.Uint64Var(&o.Seed, "seed", 0, "of the first run of each case; default: chance")
-	f.IntVar(&o.Rate, "rate", 500, "messages a second that publishers aim at")
-	addPlace(f, &o)
+	addBroker(f, &o, 500)
 	return cmd
 }
 
-// build builds the broker if o names none. cleanup removes it.
-func build(o *run.Options) (cleanup func(), err error) {
-	if o.Binary != "" {
-		return func() {}, nil
+// tryCases tries one case after the other and ends with a table of them.
+func tryCases(ctx context.Context, out, notes io.Writer, o run.Options, list []run.Case, asJSON bool) error {
+	ok := true
+	var rows []string
+	for _, c := range list {
+		if err := c.Possible(o); err != nil {
+			fmt.Fprintf(notes, "SKIPPED  %s: %v\n", c.Name, err)
+			continue
+		}
+		tally, err := c.Do(ctx, o, func(res *run.Result) error { return show(out, res, asJSON) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		ok = ok && tally.OK
+		rows = append(rows, fmt.Sprintf("| %s %s", c.Name, tally))
+		fmt.Fprintf(notes, "%s\n  %s\n", rows[len(rows)-1], c)
 	}
-	dir, err := os.MkdirTemp("", "jepsen-build-")
-	if err != nil {
-		return nil, err
-	}
-	cleanup = func() { _ = os.RemoveAll(dir) } // a temporary folder
-	if o.Binary, err = run.Build(dir, o.Tags); err != nil {
-		cleanup()
-		return nil, err
-	}
-	o.Hooks = true
-	return cleanup, nil
+	fmt.Fprintf(notes, "\n| case | runs | faults | elections | acked | delivered | took | |\n|---|---|---|---|---|---|---|---|\n%s\n", strings.Join(rows, "\n"))
+	return brokenUnless(ok)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,13 +15,11 @@ func guardsCmd(out io.Writer) *cobra.Command {
 		Use:   "guards [TAG...]",
 		Short: "Take each guard against raft's own faults away, and show that its tests fail then",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			guards, unneeded := run.Guards(), 0
-			if len(args) > 0 {
-				guards = slices.DeleteFunc(guards, func(g run.Guard) bool { return !slices.Contains(args, g.Tag) })
+			guards, err := run.FindGuards(args)
+			if err != nil {
+				return err
 			}
-			if len(guards) < len(args) {
-				return fmt.Errorf("one of %v is no guard's tag", args)
-			}
+			unneeded := 0
 			for _, g := range guards {
 				missed, err := g.Needed(cmd.Context())
 				if err != nil {

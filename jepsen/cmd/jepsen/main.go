@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/cantus-bus/cantus/jepsen/nemesis"
 	"github.com/cantus-bus/cantus/jepsen/run"
@@ -27,6 +25,13 @@ import (
 
 // errBroken fails a command that has said why.
 var errBroken = errors.New("broken")
+
+func brokenUnless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errBroken
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,39 +66,21 @@ func runCmd(out, notes io.Writer, asJSON *bool) *cobra.Command {
 		Short: "Run a workload under faults; exit code 1 if anything is broken",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("seed") {
-				o.Seed = rand.Uint64N(1 << 32)
-			}
-			o.Log = func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
-			return many(cmd.Context(), out, notes, o, runs, *asJSON)
+			return withBroker(cmd, notes, &o, func(ctx context.Context) error { return many(ctx, out, notes, o, runs, *asJSON) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Workload, "workload", "stream", "what is done with the cluster: names separated by commas, or all; see jepsen list")
 	f.StringVar(&o.Nemesis, "nemesis", "mix", "faults and groups, separated by commas; see jepsen list")
 	f.DurationVar(&o.Time, "time", time.Minute, "how long there are faults")
-	f.Uint64Var(&o.Seed, "seed", 0, "of all choices; default: chance")
 	f.IntVar(&runs, "runs", 1, "runs, with one seed after the other")
 	f.IntVar(&o.Nodes, "nodes", 3, "members of the cluster")
-	f.IntVar(&o.Rate, "rate", 1000, "messages a second that publishers aim at")
 	f.IntVar(&o.Beside, "beside", 1, "faults in force at once, at most")
 	f.IntVar(&o.Each, "each", 0, "inject each fault so many times, in turn, and end then; broken if that is not done within the time; default: by chance, for all the time")
 	f.DurationVar(&o.Hold, "hold", 0, "how long faults last, on average; default: 2s")
 	f.DurationVar(&o.Stuck, "stuck", 0, "how long a reader may stand still when nothing is in its way; default: 20s")
-	addPlace(f, &o)
+	addBroker(f, &o, 1000)
 	return cmd
-}
-
-// addPlace adds the flags that say what is run, and where.
-func addPlace(f *pflag.FlagSet, o *run.Options) {
-	f.StringVar(&o.Binary, "binary", "", "the broker; default: built from this module with the tag faults")
-	f.StringVar(&o.From, "from-binary", "", "an earlier build of the broker, with the tag faults if the binary has it, to upgrade from; default: workloads that upgrade are skipped")
-	f.BoolVar(&o.Hooks, "hooks", false, "the binary given was built with the tag faults")
-	f.StringVar(&o.Tags, "tags", "", "more build tags, such as those of planted bugs")
-	f.StringVar(&o.Network, "network", "", "netns or proxy; default: netns where it is possible")
-	f.StringVar(&o.Disks, "disks", "", "image or folder; default: image where it is possible")
-	f.StringVar(&o.Dir, "dir", "", "folder for the run; default: a temporary one, which stays if something is broken")
-	f.BoolVar(&o.Keep, "keep", false, "keep the folder in any case")
 }
 
 // many does a number of runs of each workload.
@@ -105,13 +92,7 @@ func many(ctx context.Context, out, notes io.Writer, o run.Options, runs int, as
 			names = append(names, w.Name)
 		}
 	}
-	cleanup, err := build(&o)
-	if err != nil {
-		return err
-	}
-	defer cleanup()
-	var broken error
-	base := o.Dir
+	ok, base := true, o.Dir
 	for range runs {
 		for _, o.Workload = range names {
 			if base != "" && runs*len(names) > 1 {
@@ -128,13 +109,11 @@ func many(ctx context.Context, out, notes io.Writer, o run.Options, runs int, as
 			if err := show(out, res, asJSON); err != nil {
 				return err
 			}
-			if !res.OK() {
-				broken = errBroken
-			}
+			ok = ok && res.OK()
 		}
 		o.Seed++
 	}
-	return broken
+	return brokenUnless(ok)
 }
 
 func show(out io.Writer, res *run.Result, asJSON bool) error {
@@ -194,10 +173,10 @@ func checkCmd(out io.Writer, asJSON *bool) *cobra.Command {
 			} else {
 				_, err = io.WriteString(out, report.String())
 			}
-			if err == nil && !report.OK() {
-				err = errBroken
+			if err != nil {
+				return err
 			}
-			return err
+			return brokenUnless(report.OK())
 		},
 	}
 }

@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "--binary", "/bin/true", "--workload", "nothing"}, {"run", "--binary", "/bin/true", "--nemesis", "nothing"},
-		{"check", "/nothing"}, {"sum", "/nothing"}, {"bugs", "--nothing"},
+		{"check", "/nothing"}, {"sum", "/nothing"}, {"bugs", "--nothing"}, {"bugs", "bug_nothing"}, {"guards", "bug_no_fsync"}, {"cases", "--binary", "/bin/true", "nothing"},
 	} {
 		if _, err := execute(args...); err == nil {
 			t.Errorf("%v: no error", args)
