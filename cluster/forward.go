@@ -72,9 +72,13 @@ func (n *Node) keepLink(ctx context.Context) {
 		n.metrics.links.Inc()
 		n.link.Store(l)
 		n.proposer.wakeUp()
+		began := time.Now()
 		n.followLink(ctx, l, addr)
 		l.retire(linkRetire)
 		n.link.Store(nil) // not before: a new leader takes back what stands on it, see openSession
+		if time.Since(began) < linkRetry {
+			n.waitLink(ctx, changed, linkRetry) // who greets and then ends the connection may do so each time
+		}
 	}
 }
 

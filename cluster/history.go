@@ -181,6 +181,22 @@ func (t *trouble) pause(ctx context.Context, o *HistoryOptions) {
 	sleep(ctx, t.wait)
 }
 
+// repeat does something at an interval, longer and longer after while it fails, until ctx ends.
+func (t *trouble) repeat(ctx context.Context, interval, longest time.Duration, do func() error) {
+	retry := HistoryOptions{RetryMin: 2 * interval, RetryMax: longest}
+	for sleep(ctx, interval); ctx.Err() == nil; {
+		err := do()
+		if ctx.Err() != nil {
+			return
+		}
+		if t.note(err); err != nil {
+			t.pause(ctx, &retry)
+		} else {
+			sleep(ctx, interval)
+		}
+	}
+}
+
 func (t *trouble) get() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,8 +11,12 @@ import (
 	"github.com/cantus-bus/cantus/subtree/plan"
 )
 
-// planInterval is how often a leader looks whether there is something to plan. A look costs two loads.
-const planInterval = time.Second
+const (
+	// planInterval is how often a leader looks whether there is something to plan. A look costs two loads.
+	planInterval = time.Second
+	// planRetryMax bounds the time between two plans that fail, which reads the directories of many files.
+	planRetryMax = time.Minute
+)
 
 // configure is c with what the policy asks for.
 func (p HistoryPolicy) configure(c fsm.StreamConfig) fsm.StreamConfig {
@@ -42,18 +46,12 @@ func (n *Node) keepPlans(ctx context.Context) {
 	if n.stream.history == nil || n.opts.History.PlanWindows < 0 {
 		return
 	}
-	t := time.NewTicker(planInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		if _, err := n.plan(ctx, uint64(n.opts.History.PlanWindows)); err != nil && ctx.Err() == nil {
-			n.log.Warn("cannot plan how history is split", "error", err)
-		}
-	}
+	var problem trouble
+	problem.init(n.log, "planning how history is split")
+	problem.repeat(ctx, planInterval, planRetryMax, func() error {
+		_, err := n.plan(ctx, uint64(n.opts.History.PlanWindows))
+		return err
+	})
 }
 
 // PlanNow makes the leader plan all windows that are sealed and not planned yet, and merge generations where that is due. It waits

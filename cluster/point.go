@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
@@ -99,18 +100,28 @@ func (s *Stream) lastSeq(ctx context.Context, id topic.ID, upTo uint64) (uint64,
 	return found[id], err
 }
 
-// awaitVisible waits for the rest of one entry: its messages are counted just before they are shown.
+// awaitVisible waits for the rest of one entry: its messages are counted just before they are shown. That is a moment, unless applying
+// waits for history's disk in the middle of the entry: so after some looks it pauses between them.
 func (s *Stream) awaitVisible(ctx context.Context, seq uint64) error {
-	for {
+	for look := 0; ; look++ {
 		if seq <= s.newest() {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		runtime.Gosched()
+		if look < visibleLooks {
+			runtime.Gosched()
+		} else {
+			sleep(ctx, visiblePause)
+		}
 	}
 }
+
+const (
+	visibleLooks = 100 // without a pause: what takes an entry no longer than usual
+	visiblePause = time.Millisecond
+)
 
 // messageAt reads a visible message. id is its topic, or Root if that is not known: history then decodes a block of each section.
 func (s *Stream) messageAt(ctx context.Context, id topic.ID, seq uint64) (Message, error) {

@@ -159,6 +159,7 @@ func (p *proposer) step(now time.Time) time.Duration {
 		p.lead(sess, now)
 	case sess != nil: // leading, but the log before is not applied yet: hold on
 	default:
+		p.retryAt = time.Time{} // it was of a leadership that is over
 		p.refuseCommands()
 		p.refuseForwarded()
 		if l := p.link(); l != nil {

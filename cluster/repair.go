@@ -49,7 +49,9 @@ func (r *repair) run(ctx context.Context) {
 		if err := r.pass(ctx, h); err != nil && ctx.Err() == nil {
 			r.problem.note(err)
 			r.problem.pause(ctx, &retry)
+			continue
 		}
+		sleep(ctx, repairPoll) // a disk may damage again what was just replaced
 	}
 }
 

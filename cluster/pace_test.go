@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cantus-bus/cantus/tipstore"
+)
+
+// paced runs f in virtual time, in which a pause costs nothing. Where there is none at all virtual time stands still: so the process
+// ends then, from outside of the bubble.
+func paced(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	watch := time.AfterFunc(2*patience, func() {
+		fmt.Fprintf(os.Stderr, "%s: runs in a circle without a pause\n", t.Name())
+		os.Exit(1)
+	})
+	defer watch.Stop()
+	synctest.Test(t, f)
+}
+
+// TestPauseAfterRefusalEndsWithTheLeadership: a node that led and was refused last does not look again and again as a follower.
+func TestPauseAfterRefusalEndsWithTheLeadership(t *testing.T) {
+	r := newRig(t, nil)
+	r.stop()
+	now := time.Now()
+	r.p.retryAt = now.Add(retryRefused)
+	if d := r.p.step(now.Add(2 * retryRefused)); d != idleWait {
+		t.Errorf("a follower with nothing to do looks again after %v, want %v", d, idleWait)
+	}
+}
+
+// TestWaitForTheRestOfAnEntryPauses has an entry whose messages are counted and not shown for long, as when applying waits for the disk.
+func TestWaitForTheRestOfAnEntryPauses(t *testing.T) {
+	s, err := NewStream(StreamOptions{Tip: tipstore.Options{ChunkBytes: 2 << 20, SizeBytes: 8 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	paced(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.awaitVisible(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the wait ended with %v", err)
+		}
+	})
+}
+
+// TestRepeatBacksOff counts attempts at what fails, and at what works again.
+func TestRepeatBacksOff(t *testing.T) {
+	paced(t, func(t *testing.T) {
+		var problem trouble
+		problem.init(hclog.NewNullLogger(), "testing")
+		ctx, cancel := context.WithCancel(t.Context())
+		attempts, err := 0, errors.New("no")
+		go problem.repeat(ctx, time.Second, time.Minute, func() error { attempts++; return err })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if attempts < 60 || attempts > 70 {
+			t.Errorf("%d attempts in an hour, want one a minute and a few in the beginning", attempts)
+		}
+		attempts, err = 0, nil
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if attempts < 100 || problem.get() != "" {
+			t.Errorf("%d attempts in three minutes, problem %q, want one a second and none", attempts, problem.get())
+		}
+		cancel()
+	})
+}
