@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"time"
+
+	"github.com/cantus-bus/cantus/internal/pause"
 )
 
 // Writing history competes with publishing for processor and disk, and what is not written yet stands in the tip all the same. So
@@ -34,7 +36,7 @@ func (m *loadMeter) sample(now time.Time, seq uint64) bool {
 
 // awaitCalm returns when the stream is not busy, when hurry says that there is no more time, after limit, or when ctx ends.
 func (h *history) awaitCalm(ctx context.Context, m *loadMeter, limit time.Duration, hurry func() bool) {
-	for end := time.Now().Add(limit); ctx.Err() == nil; sleep(ctx, calmSample) {
+	for end := time.Now().Add(limit); ctx.Err() == nil; pause.For(ctx, calmSample) {
 		now := time.Now()
 		if !m.sample(now, h.machine.LastSeq()) || now.After(end) || hurry() {
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/cantus-bus/cantus/internal/faults"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/units"
 	"github.com/cantus-bus/cantus/subtree"
 )
@@ -212,7 +213,7 @@ func (c *catchup) run(ctx context.Context) {
 			return
 		case <-c.kick:
 		}
-		pause := catchUpRetryMin
+		wait := catchUpRetryMin
 		for restarts := 0; ctx.Err() == nil && c.n.Err() == nil; {
 			w := c.wanted()
 			if w == nil && !c.retired {
@@ -231,8 +232,8 @@ func (c *catchup) run(ctx context.Context) {
 			}
 			c.n.metrics.catchUpErrors.Inc()
 			c.note(err)
-			sleep(ctx, pause)
-			pause = min(2*pause, catchUpRetryMax)
+			pause.For(ctx, wait)
+			wait = min(2*wait, catchUpRetryMax)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
+
+	"github.com/cantus-bus/cantus/internal/pause"
 )
 
 const (
@@ -172,10 +174,8 @@ func (g *gossip) keepJoined(ctx context.Context, join []string) {
 				g.log.Debug("join", "targets", targets, "error", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, joinInterval) {
 			return
-		case <-time.After(joinInterval):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/vfs"
 	"github.com/cantus-bus/cantus/subtree"
@@ -178,13 +179,13 @@ func (t *trouble) note(err error) {
 // pause waits longer after each error in a row, at most o.RetryMax.
 func (t *trouble) pause(ctx context.Context, o *HistoryOptions) {
 	t.wait = min(max(2*t.wait, o.RetryMin), o.RetryMax)
-	sleep(ctx, t.wait)
+	pause.For(ctx, t.wait)
 }
 
 // repeat does something at an interval, longer and longer after while it fails, until ctx ends.
 func (t *trouble) repeat(ctx context.Context, interval, longest time.Duration, do func() error) {
 	retry := HistoryOptions{RetryMin: 2 * interval, RetryMax: longest}
-	for sleep(ctx, interval); ctx.Err() == nil; {
+	for pause.For(ctx, interval); ctx.Err() == nil; {
 		err := do()
 		if ctx.Err() != nil {
 			return
@@ -192,7 +193,7 @@ func (t *trouble) repeat(ctx context.Context, interval, longest time.Duration, d
 		if t.note(err); err != nil {
 			t.pause(ctx, &retry)
 		} else {
-			sleep(ctx, interval)
+			pause.For(ctx, interval)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/cantus-bus/cantus/internal/bugs"
+	"github.com/cantus-bus/cantus/internal/pause"
 )
 
 // leadership is what runs only while this node leads.
@@ -115,7 +116,7 @@ func (n *Node) leaderBarrier(ctx context.Context) bool {
 			n.log.Debug("barrier of a new leader", "error", err)
 			return false
 		}
-		sleep(ctx, retryRefused)
+		pause.For(ctx, retryRefused)
 	}
 	return false
 }
@@ -141,13 +142,6 @@ func (n *Node) watchTransfer() {
 			n.fail(fmt.Errorf("raft leads but has refused entries for %v after a leadership transfer: %w: restart the node", d.Round(time.Millisecond), err))
 			return
 		}
-		sleep(n.ctx, retryRefused)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		pause.For(n.ctx, retryRefused)
 	}
 }

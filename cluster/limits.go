@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
 )
@@ -38,6 +39,6 @@ func (n *Node) proposeConfig(ctx context.Context) {
 			n.log.Info("changed the stream's configuration", "before", now, "now", next)
 			return
 		}
-		sleep(ctx, retryRefused)
+		pause.For(ctx, retryRefused)
 	}
 }

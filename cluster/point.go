@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/record"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/subtree"
@@ -113,7 +114,7 @@ func (s *Stream) awaitVisible(ctx context.Context, seq uint64) error {
 		if look < visibleLooks {
 			runtime.Gosched()
 		} else {
-			sleep(ctx, visiblePause)
+			pause.For(ctx, visiblePause)
 		}
 	}
 }

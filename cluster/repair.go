@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/subtree"
 )
 
@@ -43,7 +44,7 @@ func (r *repair) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if len(h.store.Damaged()) == 0 || r.n.catchup.status() != nil { // a catch-up replaces what is damaged, too
 			r.problem.note(nil)
-			sleep(ctx, repairPoll)
+			pause.For(ctx, repairPoll)
 			continue
 		}
 		if err := r.pass(ctx, h); err != nil && ctx.Err() == nil {
@@ -51,7 +52,7 @@ func (r *repair) run(ctx context.Context) {
 			r.problem.pause(ctx, &retry)
 			continue
 		}
-		sleep(ctx, repairPoll) // a disk may damage again what was just replaced
+		pause.For(ctx, repairPoll) // a disk may damage again what was just replaced
 	}
 }
 

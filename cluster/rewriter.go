@@ -9,6 +9,7 @@ import (
 
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/faults"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/subtree"
 	"github.com/cantus-bus/cantus/subtree/plan"
@@ -153,6 +154,6 @@ func (p *pace) wait(ctx context.Context, bytes int) error {
 		p.next = now
 	}
 	p.next = p.next.Add(time.Duration(float64(bytes) / float64(p.rate) * float64(time.Second)))
-	sleep(ctx, p.next.Sub(now))
+	pause.For(ctx, p.next.Sub(now))
 	return ctx.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/subtree"
 )
 
@@ -26,12 +27,12 @@ func (s *scrubber) run(ctx context.Context) {
 	if s.h.o.ScrubInterval <= 0 || s.h.o.ScrubRate <= 0 {
 		return
 	}
-	sleep(ctx, min(s.h.o.ScrubInterval, scrubFirst))
+	pause.For(ctx, min(s.h.o.ScrubInterval, scrubFirst))
 	for ctx.Err() == nil {
 		if err := s.once(ctx); err != nil {
 			return
 		}
-		sleep(ctx, s.h.o.ScrubInterval)
+		pause.For(ctx, s.h.o.ScrubInterval)
 	}
 }
 

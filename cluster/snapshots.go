@@ -11,6 +11,7 @@ import (
 
 	"github.com/cantus-bus/cantus/fsm"
 	"github.com/cantus-bus/cantus/internal/faults"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/wire"
 )
 
@@ -85,7 +86,7 @@ func (n *Node) snapshot(ctx context.Context) error {
 	start := time.Now()
 	err := n.raft.Snapshot().Error()
 	for ; err != nil && ctx.Err() == nil && strings.HasPrefix(err.Error(), notYet); err = n.raft.Snapshot().Error() {
-		sleep(ctx, retryRefused)
+		pause.For(ctx, retryRefused)
 	}
 	switch {
 	case errors.Is(err, raft.ErrNothingNewToSnapshot):

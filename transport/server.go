@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/wire"
 )
 
@@ -85,7 +86,7 @@ func (s *Server) Serve(l net.Listener) error {
 		default:
 			delay = min(max(2*delay, 5*time.Millisecond), maxAcceptDelay)
 			s.opts.Logger.Warn("accept failed, trying again", "listener", l.Addr(), "error", err, "delay", delay)
-			s.pause(delay)
+			pause.For(s.ctx, delay)
 		}
 	}
 }
@@ -94,15 +95,6 @@ func (s *Server) Serve(l net.Listener) error {
 func temporary(err error) bool {
 	var t interface{ Temporary() bool }
 	return errors.As(err, &t) && t.Temporary()
-}
-
-func (s *Server) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.ctx.Done():
-	}
 }
 
 // ServeConn serves one connection, however it was made, and returns when it is over. The connection is closed then.

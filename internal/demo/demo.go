@@ -11,6 +11,7 @@ import (
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/internal/config"
 	"github.com/cantus-bus/cantus/internal/control"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/units"
 )
 
@@ -172,10 +173,8 @@ func (r *run) leader(ctx context.Context) (*node, cluster.Status, error) {
 			}
 			err = fmt.Errorf("no node of ours leads: %q does", s.Leader)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, positionPoll) {
 			return nil, s, fmt.Errorf("find the leader: %w: %w", ctx.Err(), err)
-		case <-time.After(positionPoll):
 		}
 	}
 }

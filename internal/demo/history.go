@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	nethttp "net/http"
-	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/internal/control"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/units"
 	"github.com/cantus-bus/cantus/transport/http"
 )
@@ -36,10 +36,8 @@ func (r *run) askForPlan(ctx context.Context) (made http.PlanRun, err error) {
 		if !errors.As(err, &refused) || refused.Status != nethttp.StatusServiceUnavailable {
 			return made, err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, positionPoll) {
 			return made, err
-		case <-time.After(positionPoll):
 		}
 	}
 }
@@ -85,10 +83,8 @@ func settled(ctx context.Context, n *node) (*cluster.HistoryStatus, error) {
 		if h := s.History; h != nil && h.PendingWindows == 0 && h.PendingGenerations == 0 {
 			return h, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, positionPoll) {
 			return nil, fmt.Errorf("history of node %s: windows or generations are pending: %w", n.name, ctx.Err())
-		case <-time.After(positionPoll):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/units"
 )
 
@@ -56,7 +57,7 @@ func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uin
 	go func() { ended <- r.pub.run(publishing, rate, most) }()
 	failover := r.failover(ctx, leader, term, readings)
 	if failover == nil {
-		sleep(ctx, time.Until(began.Add(r.o.publishing())))
+		pause.For(ctx, time.Until(began.Add(r.o.publishing())))
 	}
 	stop()
 	if err := errors.Join(failover, <-ended); err != nil {
@@ -81,17 +82,9 @@ func (r *run) publishThroughFailover(ctx context.Context, leader *node, term uin
 	return nil
 }
 
-// sleep waits for d, or for the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
 // failover kills the leader midway, waits until publishing goes on, and brings the node back.
 func (r *run) failover(ctx context.Context, leader *node, term uint64, readings []*reading) error {
-	sleep(ctx, r.o.publishing()/2)
+	pause.For(ctx, r.o.publishing()/2)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"internal/leak":     1,
 	"internal/lint":     1,
 	"internal/loopback": 1,
+	"internal/pause":    1,
 	"jepsen/history":    1,
 	"configs":           1,
 	"internal/bugs":     0, // constants that build tags set

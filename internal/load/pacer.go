@@ -3,6 +3,8 @@ package load
 import (
 	"context"
 	"time"
+
+	"github.com/cantus-bus/cantus/internal/pause"
 )
 
 // Pacer spaces calls evenly. The zero rate does not wait.
@@ -27,14 +29,8 @@ func (p *Pacer) Wait(ctx context.Context) error {
 	if p.interval == 0 {
 		return nil
 	}
-	if ahead := time.Until(p.next); ahead > minSleep {
-		t := time.NewTimer(ahead)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if ahead := time.Until(p.next); ahead > minSleep && !pause.For(ctx, ahead) {
+		return ctx.Err()
 	}
 	p.next = p.next.Add(p.interval)
 	return nil

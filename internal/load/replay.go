@@ -14,6 +14,7 @@ import (
 
 	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/internal/dataset"
+	"github.com/cantus-bus/cantus/internal/pause"
 )
 
 const (
@@ -170,14 +171,10 @@ func (c *replayClock) ahead(seconds int64) time.Duration {
 }
 
 func (c *replayClock) wait(ctx context.Context, seconds int64) error {
-	t := time.NewTimer(c.ahead(seconds))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if !pause.For(ctx, c.ahead(seconds)) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // player is one producer of a replay.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
 
@@ -39,7 +40,7 @@ func (a *attack) outlive(ctx context.Context, n *node.Node, id string) error {
 	waiting, cancel := context.WithTimeout(ctx, mendWait)
 	defer cancel()
 	if n.WaitReady(waiting) == nil {
-		sleep(a.ctx, about(a.r, time.Second)) // it reads, repairs, or finds the damage later
+		pause.For(a.ctx, pause.About(a.r, time.Second)) // it reads, repairs, or finds the damage later
 	}
 	n.SetSick(false)
 	if now := n.ID(); now != id && n.WaitReady(waiting) == nil {

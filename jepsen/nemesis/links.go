@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/network"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
@@ -130,9 +131,9 @@ func flapFault() Fault {
 		var err error
 		for range times {
 			err = errors.Join(err, a.cluster().Cut(links...))
-			sleep(a.ctx, time.Duration(a.r.Int64N(int64(a.n.o.ElectionTimeout))))
+			pause.For(a.ctx, time.Duration(a.r.Int64N(int64(a.n.o.ElectionTimeout))))
 			err = errors.Join(err, a.cluster().Heal())
-			if !sleep(a.ctx, time.Duration(a.r.Int64N(int64(a.n.o.ElectionTimeout)/2))) {
+			if !pause.For(a.ctx, time.Duration(a.r.Int64N(int64(a.n.o.ElectionTimeout)/2))) {
 				break
 			}
 		}

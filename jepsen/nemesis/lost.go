@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
 
@@ -32,7 +33,7 @@ func lostVoteFault() Fault {
 			}
 			behind, others := rest[:len(rest)/2], rest[len(rest)/2:]
 			err := a.cluster().Cut(both(behind, append([]*node.Node{lead}, others...))...)
-			sleep(a.ctx, lagFor)
+			pause.For(a.ctx, lagFor)
 			old := lead.ID()
 			each(others, (*node.Node).Pause)
 			lead.Kill()

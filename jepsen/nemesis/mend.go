@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
 
@@ -87,7 +88,7 @@ func mended(ctx context.Context, n *node.Node, since time.Time) error {
 		default:
 			return nil
 		}
-		if !sleep(ctx, 200*time.Millisecond) {
+		if !pause.For(ctx, 200*time.Millisecond) {
 			return fmt.Errorf("%s has not mended its history: %s", n.Name, last)
 		}
 	}
@@ -104,7 +105,7 @@ func snapshotDamageFault() Fault {
 			n := a.targets[0]
 			for range 2 {
 				ask(a.ctx, n, "/v1/snapshot") // so that there is one before
-				sleep(a.ctx, 100*time.Millisecond)
+				pause.For(a.ctx, 100*time.Millisecond)
 			}
 			path, err := a.victimIn(n, snapshotFolder, func(name string) bool { return strings.HasPrefix(name, "s-") && !strings.HasSuffix(name, ".tmp") })
 			if err != nil || path == "" {
@@ -125,7 +126,7 @@ func snapshotDamageFault() Fault {
 				err := n.WaitReady(ctx)
 				for range 2 {
 					ask(ctx, n, "/v1/snapshot") // which removes the damaged one
-					sleep(ctx, 300*time.Millisecond)
+					pause.For(ctx, 300*time.Millisecond)
 				}
 				return errors.Join(err, a.cluster().WaitVoters(ctx)) // it may have stepped aside
 			}}, err
@@ -145,9 +146,9 @@ func pausePowerFault() Fault {
 				return nil, nil
 			}
 			each(rest, (*node.Node).Pause)
-			sleep(a.ctx, about(a.r, 500*time.Millisecond))
+			pause.For(a.ctx, pause.About(a.r, 500*time.Millisecond))
 			err := errors.Join(z.PowerCut(), z.Start())
-			sleep(a.ctx, about(a.r, a.n.o.Hold))
+			pause.For(a.ctx, pause.About(a.r, a.n.o.Hold))
 			half := len(rest) / 2
 			each(rest[half:], (*node.Node).Resume)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.n.o.Patience)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/network"
 	"github.com/cantus-bus/cantus/jepsen/node"
@@ -123,24 +124,8 @@ func (n *Nemesis) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// about is a duration around an average.
-func about(r *rand.Rand, average time.Duration) time.Duration {
-	return average/2 + time.Duration(r.Int64N(int64(average)+1))
-}
-
 func (n *Nemesis) rest(ctx context.Context, r *rand.Rand) bool {
-	return sleep(ctx, about(r, n.o.Rest))
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause.For(ctx, pause.About(r, n.o.Rest))
 }
 
 // one injects one fault and heals it.
@@ -170,9 +155,9 @@ func (n *Nemesis) one(ctx context.Context, r *rand.Rand, f Fault) {
 	}
 	hold := in.hold
 	if hold == 0 {
-		hold = about(r, n.o.Hold)
+		hold = pause.About(r, n.o.Hold)
 	}
-	sleep(ctx, hold)
+	pause.For(ctx, hold)
 	// The end of the run does not leave a cluster broken.
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.o.Patience)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
 
@@ -43,9 +44,9 @@ func stutterFault() Fault {
 		length := time.Duration(part * float64(a.n.o.ElectionTimeout))
 		for range times {
 			each(a.targets, (*node.Node).Pause)
-			sleep(a.ctx, length)
+			pause.For(a.ctx, length)
 			each(a.targets, (*node.Node).Resume)
-			if !sleep(a.ctx, time.Duration(a.r.Int64N(int64(a.n.o.ElectionTimeout)))) {
+			if !pause.For(a.ctx, time.Duration(a.r.Int64N(int64(a.n.o.ElectionTimeout)))) {
 				break
 			}
 		}
@@ -64,7 +65,7 @@ func transferFault() Fault {
 				done++
 			}
 			cancel()
-			if !sleep(a.ctx, time.Duration(a.r.Int64N(int64(300*time.Millisecond)))) {
+			if !pause.For(a.ctx, time.Duration(a.r.Int64N(int64(300*time.Millisecond)))) {
 				break
 			}
 		}

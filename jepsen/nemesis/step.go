@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/faults"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/disk"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/node"
@@ -112,7 +113,7 @@ func (a *attack) bring(n *node.Node, s step) bool {
 		if len(s.ask) > 0 && i%50 == 0 {
 			go ask(ctx, n, s.ask[0]) // a node that has stopped does not answer
 		}
-		if !sleep(ctx, 10*time.Millisecond) {
+		if !pause.For(ctx, 10*time.Millisecond) {
 			return n.Stopped()
 		}
 	}
@@ -128,7 +129,7 @@ func ask(ctx context.Context, n *node.Node, path string) {
 // leaveBehind lets the other nodes go on without one that is down, and cut their logs.
 func (a *attack) leaveBehind() {
 	for range 2 + a.r.IntN(2) { // two snapshots, before the log is cut
-		sleep(a.ctx, about(a.r, 700*time.Millisecond))
+		pause.For(a.ctx, pause.About(a.r, 700*time.Millisecond))
 		for _, n := range a.cluster().Voters() {
 			if n.State() == history.NodeUp {
 				ask(a.ctx, n, "/v1/snapshot")

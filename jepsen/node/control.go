@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/internal/control"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -104,10 +105,8 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Node, error) {
 		if n := c.Leader(ctx); n != nil {
 			return n, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, 50*time.Millisecond) {
 			return nil, fmt.Errorf("no node knows a leader: %w", ctx.Err())
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

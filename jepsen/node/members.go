@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -42,10 +43,8 @@ func (c *Cluster) WaitVoters(ctx context.Context) error {
 			}
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, askAgain) {
 			return fmt.Errorf("%s: %w", missing, ctx.Err())
-		case <-time.After(askAgain):
 		}
 	}
 }
@@ -105,10 +104,8 @@ func (c *Cluster) Adopt(ctx context.Context, n *Node, old string) error {
 		if err == nil {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, askAgain) {
 			return fmt.Errorf("remove the old id of %s: %w", n.Name, err)
-		case <-time.After(askAgain):
 		}
 	}
 	return c.WaitVoters(ctx)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/disk"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/network"
@@ -224,10 +225,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		if n.State() == history.NodeUp {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, 5*time.Millisecond) {
 			return fmt.Errorf("%s is not ready: %w: it last said: %s", n.Name, ctx.Err(), lastLine(n.LogPath()))
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/nemesis"
 	"github.com/cantus-bus/cantus/jepsen/network"
@@ -179,7 +180,7 @@ func (r *runner) run(ctx context.Context) error {
 	if err := r.recover(ctx); err != nil {
 		return err
 	}
-	wait(ctx, min(calm, r.Time))
+	pause.For(ctx, min(calm, r.Time))
 	r.world.StopPublishing()
 	r.phase(history.PhaseDrained)
 	r.world.StopReading(r.patience(drainLimit))
@@ -304,7 +305,7 @@ func (r *runner) verify(ctx context.Context) error {
 			last = e
 		}
 		err = askErr
-		if equal || !wait(ctx, 500*time.Millisecond) {
+		if equal || !pause.For(ctx, 500*time.Millisecond) {
 			break
 		}
 	}
@@ -318,12 +319,3 @@ func (r *runner) verify(ctx context.Context) error {
 
 // crc32sum makes a number of a name, so that workloads of one seed meet different faults.
 func crc32sum(name string) uint64 { return uint64(crc32.ChecksumIEEE([]byte(name))) }
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

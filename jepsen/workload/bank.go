@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -77,7 +78,7 @@ func (w *World) openBank(ctx context.Context) error {
 // transfers moves money as long as publishing goes on.
 func (a *caller) transfers() {
 	topics := accountTopics()
-	for sleep(a.w.publish, time.Duration(a.r.Int64N(int64(2*bankPause)))) {
+	for pause.For(a.w.publish, time.Duration(a.r.Int64N(int64(2*bankPause)))) {
 		i, j := a.r.IntN(accounts), a.r.IntN(accounts-1)
 		if j >= i {
 			j++
@@ -99,7 +100,7 @@ func (a *caller) transfers() {
 
 // audits reads all accounts at once.
 func (a *caller) audits() {
-	for sleep(a.w.publish, 2*bankPause) {
+	for pause.For(a.w.publish, 2*bankPause) {
 		a.each([]string{bankFilter}, a.r.IntN(2) == 0)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -31,7 +32,7 @@ func lastWorkload() Workload {
 
 // points reads single messages in every way.
 func (a *caller) points(topics []string) {
-	for sleep(a.w.publish, time.Duration(a.r.Int64N(int64(2*lastPause)))) {
+	for pause.For(a.w.publish, time.Duration(a.r.Int64N(int64(2*lastPause)))) {
 		topic, head := topics[a.r.IntN(len(topics))], a.w.head.Load()
 		switch a.r.IntN(6) {
 		case 0:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
@@ -49,7 +50,7 @@ func rollingWorkload() Workload {
 
 // roll restarts one voter after the other.
 func (w *World) roll() {
-	for i := 0; sleep(w.publish, time.Second); i++ {
+	for i := 0; pause.For(w.publish, time.Second); i++ {
 		voters := w.Cluster.Voters()
 		n := voters[i%len(voters)]
 		if !n.TryClaim() {
@@ -76,7 +77,7 @@ func (w *World) restart(n *node.Node, between func()) {
 // members are all well is changed: taking away a disk from one that has lost another is a loss no cluster outlives.
 func (w *World) changeMembers() {
 	r := w.source("members")
-	for sleep(w.publish, operatorPause/2+time.Duration(r.Int64N(int64(operatorPause)))) {
+	for pause.For(w.publish, operatorPause/2+time.Duration(r.Int64N(int64(operatorPause)))) {
 		ctx, cancel := context.WithTimeout(w.read, actLimit)
 		err := w.act(ctx, r)
 		cancel()
@@ -158,7 +159,7 @@ func (w *World) replace(ctx context.Context, n *node.Node) error {
 func (w *World) removeID(ctx context.Context, id string) error {
 	for {
 		err := w.Cluster.Remove(ctx, id)
-		if err == nil || !sleep(ctx, askAgain) {
+		if err == nil || !pause.For(ctx, askAgain) {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -32,7 +33,7 @@ func historyWorkload() Workload {
 // forcePlans asks for split plans and snapshots from time to time. A refusal is as good as an answer.
 func (w *World) forcePlans(every time.Duration) {
 	r := w.source("plans")
-	for sleep(w.publish, time.Duration(r.Int64N(int64(2*every)))) {
+	for pause.For(w.publish, time.Duration(r.Int64N(int64(2*every)))) {
 		n := w.Cluster.Nodes[r.IntN(len(w.Cluster.Nodes))]
 		if n.State() != history.NodeUp {
 			continue

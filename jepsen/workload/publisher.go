@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -47,7 +48,7 @@ func (p *publisher) run() {
 	for p.w.publish.Err() == nil {
 		if err := p.session(c); err != nil && p.w.publish.Err() == nil {
 			p.w.note(fmt.Sprintf("publisher %d: %v", p.process, err))
-			sleep(p.w.publish, 100*time.Millisecond)
+			pause.For(p.w.publish, 100*time.Millisecond)
 		}
 	}
 }
@@ -85,7 +86,7 @@ func (p *publisher) send(s *sender) error {
 		left = 1 + p.r.IntN(p.reopen)
 	}
 	due, last := 0.0, time.Now()
-	for sleep(p.w.publish, tick) {
+	for pause.For(p.w.publish, tick) {
 		now := time.Now()
 		due = min(due+now.Sub(last).Seconds()*float64(p.rate), float64(p.rate)/5+1)
 		last = now

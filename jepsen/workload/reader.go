@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 	"github.com/cantus-bus/cantus/jepsen/node"
 )
@@ -80,9 +81,9 @@ func (r *reader) run() error {
 		case r.ctx.Err() != nil:
 			return err
 		case err != nil:
-			sleep(r.ctx, 50*time.Millisecond)
+			pause.For(r.ctx, 50*time.Millisecond)
 		default: // another begins in its place, not at once: a reader that reads old messages again and again is a heavy load
-			sleep(r.ctx, about(r.r, againPause))
+			pause.For(r.ctx, pause.About(r.r, againPause))
 		}
 	}
 }
@@ -226,7 +227,7 @@ func (r *reader) resume(c *client.Client) error {
 		if r.ctx.Err() != nil || errors.Is(err, client.ErrGone) {
 			return err
 		}
-		if !sleep(r.ctx, 50*time.Millisecond) {
+		if !pause.For(r.ctx, 50*time.Millisecond) {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -90,7 +91,7 @@ func (a *caller) producer() (*client.Producer, error) {
 
 // registers calls at random.
 func (a *caller) registers(topics []string) {
-	for sleep(a.w.publish, time.Duration(a.r.Int64N(int64(2*time.Second/registerOpsPer)))) {
+	for pause.For(a.w.publish, time.Duration(a.r.Int64N(int64(2*time.Second/registerOpsPer)))) {
 		topic := topics[a.r.IntN(len(topics))]
 		switch a.r.IntN(4) {
 		case 0:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/jepsen/history"
 )
 
@@ -32,17 +33,17 @@ func upgradeWorkload() Workload {
 
 // upgrade gives each node the newer build, and then restarts one after the other. It upgrades all, however short the run is.
 func (w *World) upgrade() {
-	sleep(w.publish, upgradeAfter)
+	pause.For(w.publish, upgradeAfter)
 	for _, n := range w.Cluster.Nodes {
 		for !n.TryClaim() {
-			if !sleep(w.read, askAgain) {
+			if !pause.For(w.read, askAgain) {
 				return
 			}
 		}
 		w.restart(n, func() { n.SetBinary(w.Newer) })
 		n.Release()
 		w.note(fmt.Sprintf("%s was upgraded and is %s", n.Name, n.State()))
-		sleep(w.publish, upgradePause)
+		pause.For(w.publish, upgradePause)
 	}
 	w.roll()
 }

@@ -152,23 +152,6 @@ func (w *World) connect(ctx context.Context, r *rand.Rand, only *node.Node) (*cl
 	return client.Connect(ctx, o)
 }
 
-// about is a duration around an average.
-func about(r *rand.Rand, average time.Duration) time.Duration {
-	return average/2 + time.Duration(r.Int64N(int64(average)+1))
-}
-
-// sleep waits; false: ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Continue makes w go on where another world has ended: topics, head and numbers are taken over.
 func (w *World) Continue(before *World) *World {
 	w.use(before.topics())
