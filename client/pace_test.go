@@ -104,3 +104,17 @@ func TestLostSubscriptionsArePaced(t *testing.T) {
 		r.wantPayloads(s, 0, 1)
 	})
 }
+
+// TestCloseEndsTheSearch closes a subscription that looks for a server while there is none.
+func TestCloseEndsTheSearch(t *testing.T) {
+	paced(t, func(t *testing.T) {
+		r := newRig(t, fake.Options{}, func(o *client.Options) { o.RetryTimeout = -1 })
+		s := r.subscribe(client.SubscribeOptions{Filters: []string{"a"}})
+		_, err := s.NextBatch(r.ctx) // that it has caught up
+		r.must(err)
+		r.b.Stop(0)
+		time.AfterFunc(5*time.Second, func() { _ = s.Close() })
+		_, err = s.NextBatch(r.ctx)
+		r.wantError(err, client.ErrClosed)
+	})
+}

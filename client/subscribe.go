@@ -147,6 +147,12 @@ func (s *Subscription) Stats() SubscriptionStats {
 	return SubscriptionStats{Resumed: s.resumed.Load(), Gaps: s.gaps.Load()}
 }
 
+func (s *Subscription) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.closed
+}
+
 // link returns the current link; nil if it is lost.
 func (s *Subscription) link() *link {
 	s.mu.Lock()
@@ -282,6 +288,8 @@ func (s *Subscription) relink(ctx context.Context, req *wire.Subscribe, give fun
 			return got, fmt.Errorf("subscribe: %w", err)
 		case s.c.ctx.Err() != nil:
 			return got, fmt.Errorf("subscribe: client: %w", ErrClosed)
+		case s.isClosed():
+			return got, fmt.Errorf("subscribe: %w", ErrClosed)
 		case !deadline.IsZero() && time.Now().After(deadline):
 			return got, &Error{Op: "subscribe", Code: CodeUnavailable, Cause: err}
 		}
