@@ -48,7 +48,7 @@ func (n *Node) askLeader(ctx context.Context, q ask) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, max(n.opts.PublishWait, 2*barrierLimit), errNoAnswer)
 	defer cancel()
 	last := fsm.Unavailable
-	for {
+	for wait := retryRefused; ; wait = longer(wait) {
 		a := n.askLeaderOnce(ctx, q)
 		if a.Code == fsm.OK {
 			return a.Applied, nil
@@ -62,7 +62,7 @@ func (n *Node) askLeader(ctx context.Context, q ask) (uint64, error) {
 			return 0, &wire.Error{Code: wire.Code(last), Message: fmt.Sprintf("%s: no leader has answered in time", q.Op)}
 		case <-n.ctx.Done():
 			return 0, ErrClosed
-		case <-time.After(retryRefused):
+		case <-time.After(wait):
 		}
 	}
 }

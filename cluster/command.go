@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cantus-bus/cantus/fsm"
@@ -71,7 +72,7 @@ func (n *Node) command(ctx context.Context, k record.Kind, body []byte) (fsm.Res
 // producer whose answer was lost (Unknown) has a newer epoch; opening it again is safe.
 func (n *Node) OpenProducer(ctx context.Context, id record.ProducerID) (fsm.Result, error) {
 	deadline := time.Now().Add(n.opts.PublishWait)
-	for {
+	for wait := retryRefused; ; wait = longer(wait) {
 		if n.closed() {
 			return fsm.Result{}, ErrClosed
 		}
@@ -82,10 +83,16 @@ func (n *Node) OpenProducer(ctx context.Context, id record.ProducerID) (fsm.Resu
 		select {
 		case <-ctx.Done():
 			return fsm.Result{}, ctx.Err()
-		case <-time.After(retryRefused):
+		case <-time.After(wait):
 		}
 	}
 }
+
+// retryLeader bounds the time between two attempts at what needs a leader.
+const retryLeader = 200 * time.Millisecond
+
+// longer is the pause after a pause: up to twice as long, at random, since thousands of requests may wait for the same election.
+func longer(wait time.Duration) time.Duration { return min(wait+rand.N(wait+1), retryLeader) }
 
 func (n *Node) openProducerOnce(ctx context.Context, id record.ProducerID) (fsm.Result, error) {
 	if n.proposer.session() != nil {

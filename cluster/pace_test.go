@@ -53,6 +53,17 @@ func TestWaitForTheRestOfAnEntryPauses(t *testing.T) {
 	})
 }
 
+// TestPausesForALeaderGrow adds up the pauses of one request: they are few, and the first are short.
+func TestPausesForALeaderGrow(t *testing.T) {
+	var sum time.Duration
+	for n, pause := 1, retryRefused; sum < DefaultPublishWait; n, pause = n+1, longer(pause) {
+		if pause < retryRefused || pause > retryLeader || n > 60 {
+			t.Fatalf("pause %d, after %v, is %v", n, sum, pause)
+		}
+		sum += pause
+	}
+}
+
 // TestRepeatBacksOff counts attempts at what fails, and at what works again.
 func TestRepeatBacksOff(t *testing.T) {
 	paced(t, func(t *testing.T) {
