@@ -48,6 +48,8 @@ type Reader struct {
 	notBefore int64
 	behind    bool // notBefore could not be placed yet: the log is being replayed. Until it can, next and position are a lower bound
 
+	waited time.Duration // for the replay, when last; 0: since then history was read
+
 	sources Sources
 }
 
@@ -151,7 +153,7 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 		r.seek(r.next)
 		if r.notBefore != 0 {
 			if r.behind {
-				time.Sleep(behindPause)
+				r.awaitReplay()
 			}
 			v.Borrow(tipstore.Records{Scanned: r.position})
 			return nil
@@ -171,6 +173,12 @@ func (r *Reader) Read(v *tipstore.View, l tipstore.Limit) error {
 		r.floating = false
 	}
 	return err
+}
+
+// awaitReplay waits, longer each time in a row: without a majority the replay does not go on.
+func (r *Reader) awaitReplay() {
+	r.waited = min(max(2*r.waited, behindMin), behindMax)
+	time.Sleep(r.waited)
 }
 
 // Slow tells whether the next Read may wait for the disk: it goes on in history, or looks for its place there. A Read that is

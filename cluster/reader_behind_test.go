@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cantus-bus/cantus/internal/topic"
 	"github.com/cantus-bus/cantus/internal/vfs"
@@ -57,6 +58,15 @@ func TestOpenAtTimeWhileReplaying(t *testing.T) {
 	defer v.Release()
 	if err := r.Read(&v, tipstore.Limit{}); err != nil || r.Position() >= from {
 		t.Fatalf("position %d while the log is replayed: %v", r.Position(), err)
+	}
+	began := time.Now()
+	for range 5 {
+		if err := r.Read(&v, tipstore.Limit{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := time.Since(began); d < 20*behindMin {
+		t.Errorf("looked five times in %v at a replay that does not go on", d)
 	}
 	apply(log[half:], half)
 	first, got := uint64(0), 0

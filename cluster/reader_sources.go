@@ -13,8 +13,9 @@ const (
 	// tipMargin is which part of the tip, from its oldest end, a reader that comes from history leaves between itself and that end
 	// before it changes over, so that it does not fall off again at once.
 	tipMargin = 8
-	// behindPause is how long a read waits when history is ahead of a log that is being replayed.
-	behindPause = 10 * time.Millisecond
+	// behindMin and behindMax bound how long a read waits when history is ahead of a log that is being replayed, doubling.
+	behindMin = 10 * time.Millisecond
+	behindMax = 100 * time.Millisecond
 )
 
 // seek puts the reader before seq next.
@@ -109,13 +110,14 @@ func (r *Reader) readHistory(v *tipstore.View, l tipstore.Limit) error {
 	err := r.past.Read(h, subtree.Limit{Bytes: l.Bytes, Count: l.Count, UpTo: last, Scan: l.Scan})
 	if errors.Is(err, subtree.ErrTableBehind) {
 		// The file reaches beyond what has been replayed. The replay goes on, and sooner or later passes its end.
-		time.Sleep(behindPause)
+		r.awaitReplay()
 		v.Borrow(tipstore.Records{Scanned: r.position})
 		return nil
 	}
 	if err != nil {
 		return r.gone(err)
 	}
+	r.waited = 0
 	r.position = max(r.position, r.past.Position())
 	r.sources.History += uint64(h.Count)
 	r.stream.history.pastMessages.Add(uint64(h.Count))
