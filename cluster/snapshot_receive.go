@@ -89,13 +89,9 @@ func (s *snapshotStore) verify(m *snapManifest) error {
 	return nil
 }
 
+// readFile reads a manifest, or another document of that size. Of a longer file it reads too much for one.
 func readFile(fs vfs.FS, path string) ([]byte, error) {
-	f, err := fs.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(io.NewSectionReader(f, 0, 1<<62), maxSnapshotBlob+1))
+	return vfs.ReadFile(fs, path, maxSnapshotBlob+1)
 }
 
 // put makes a snapshot of another node, given by its manifest, this node's newest. Its state file must be here already: received, or

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 
 	"github.com/cantus-bus/cantus/internal/topic"
@@ -187,7 +188,7 @@ func (m *Meta) validate() string {
 
 // readManifest reads the manifest of a folder; nil if there is none.
 func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
-	b, err := readWhole(fsys, filepath.Join(dir, manifestName))
+	b, err := vfs.ReadFile(fsys, filepath.Join(dir, manifestName), math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -218,21 +219,4 @@ func isNewer(b []byte) bool {
 		}
 	}
 	return true
-}
-
-func readWhole(fsys vfs.FS, path string) ([]byte, error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	if size > 0 {
-		_, err = f.ReadAt(b, 0)
-	}
-	return b, err
 }

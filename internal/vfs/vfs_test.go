@@ -47,14 +47,11 @@ func appendTo(t *testing.T, f FS, name, more string) {
 }
 
 func get(f FS, name string) string {
-	r, err := f.Open(name)
-	if err != nil {
+	b, err := ReadFile(f, name, 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
 		return "-"
 	}
-	defer r.Close()
-	n, _ := r.Size()
-	b := make([]byte, n)
-	if _, err := r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
+	if err != nil {
 		return err.Error()
 	}
 	return string(b)
@@ -75,6 +72,7 @@ func TestBoth(t *testing.T) {
 			put(t, f, x, "first", true)
 			put(t, f, x, "2", true)
 			put(t, f, y, "oth", false)
+			put(t, f, filepath.Join(dir, "z2"), "longer", false)
 			for _, more := range []string{"e", "r"} {
 				appendTo(t, f, y, more)
 			}
@@ -90,6 +88,12 @@ func TestBoth(t *testing.T) {
 			if err := errors.Join(f.Rename(x, y), f.SyncDir(dir)); err != nil {
 				t.Fatal(err)
 			}
+			if b, err := ReadFile(f, x, 3); err == nil || b != nil {
+				t.Errorf("a file that has moved: %q, %v", b, err)
+			}
+			if b, err := ReadFile(f, filepath.Join(dir, "z2"), 3); string(b) != "lon" || err != nil {
+				t.Errorf("the beginning of a file: %q, %v", b, err)
+			}
 			if get(f, y) != "2" || get(f, x) != "-" {
 				t.Errorf("renamed: x %q, y %q", get(f, x), get(f, y))
 			}
@@ -103,7 +107,7 @@ func TestBoth(t *testing.T) {
 			if _, err := open.ReadAt(b, 0); err == nil {
 				t.Error("a closed file can be read")
 			}
-			if list, err := f.List(dir); err != nil || !slices.Equal(list, []string{"y"}) {
+			if list, err := f.List(dir); err != nil || !slices.Equal(list, []string{"y", "z2"}) {
 				t.Error(list, err)
 			}
 			for _, err := range []error{f.Remove(x), f.Rename(x, y)} {
