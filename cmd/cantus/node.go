@@ -19,15 +19,9 @@ type changed struct {
 
 // change runs one request that changes the cluster, within the timeout, and prints what it says.
 func (a *app) change(ctx context.Context, done string, request func(context.Context, *control.Client, *changed) error) error {
-	c, err := a.control()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	var answer changed
-	if err := request(ctx, c, &answer); err != nil {
+	err := a.within(ctx, a.timeout, func(ctx context.Context, c *control.Client) error { return request(ctx, c, &answer) })
+	if err != nil {
 		return err
 	}
 	if a.JSON {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cantus-bus/cantus/internal/control"
 	"github.com/cantus-bus/cantus/internal/units"
 	"github.com/cantus-bus/cantus/transport/http"
 )
@@ -72,15 +73,9 @@ func shortened(prefixes []string) string {
 }
 
 func (a *app) runPlan(ctx context.Context) error {
-	c, err := a.control()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	var run http.PlanRun
-	if err := c.Post(ctx, "/v1/plan", struct{}{}, &run); err != nil {
+	err := a.within(ctx, a.timeout, func(ctx context.Context, c *control.Client) error { return c.Post(ctx, "/v1/plan", struct{}{}, &run) })
+	if err != nil {
 		return err
 	}
 	return a.printRun(run)

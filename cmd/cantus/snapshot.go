@@ -30,21 +30,16 @@ func (a *app) snapshotCmd() *cobra.Command {
 snapshot before make superfluous. Nodes do so by themselves as the log grows. A node with a newer snapshot starts faster.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), a.patience(cmd, snapshotTime))
-			defer cancel()
-			c, err := a.control()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if all {
-				return a.snapshotAll(ctx, c)
-			}
-			var info cluster.SnapshotInfo
-			if err := c.Post(ctx, "/v1/snapshot", struct{}{}, &info); err != nil {
-				return err
-			}
-			return a.printSnapshot(info)
+			return a.within(cmd.Context(), a.patience(cmd, snapshotTime), func(ctx context.Context, c *control.Client) error {
+				if all {
+					return a.snapshotAll(ctx, c)
+				}
+				var info cluster.SnapshotInfo
+				if err := c.Post(ctx, "/v1/snapshot", struct{}{}, &info); err != nil {
+					return err
+				}
+				return a.printSnapshot(info)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "of every node of the cluster")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cantus-bus/cantus/cluster"
+	"github.com/cantus-bus/cantus/internal/control"
 	"github.com/cantus-bus/cantus/internal/units"
 )
 
@@ -27,6 +28,11 @@ func (a *app) patience(cmd *cobra.Command, long time.Duration) time.Duration {
 
 // askFor gets one answer within a time.
 func (a *app) askFor(ctx context.Context, wait time.Duration, path string, v any) error {
+	return a.within(ctx, wait, func(ctx context.Context, c *control.Client) error { return c.Get(ctx, path, v) })
+}
+
+// within makes requests to the control plane, all of them within a time.
+func (a *app) within(ctx context.Context, wait time.Duration, requests func(context.Context, *control.Client) error) error {
 	c, err := a.control()
 	if err != nil {
 		return err
@@ -34,7 +40,7 @@ func (a *app) askFor(ctx context.Context, wait time.Duration, path string, v any
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return c.Get(ctx, path, v)
+	return requests(ctx, c)
 }
 
 func (a *app) statusCmd() *cobra.Command {
