@@ -213,19 +213,23 @@ func (p *Producer) waitLocked(ctx context.Context, ok func() bool) error {
 		if ok() {
 			return nil
 		}
-		room := p.mu.room
-		p.mu.waiting = true
-		p.mu.Unlock()
-		var err error
-		select {
-		case <-room:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		p.mu.Lock()
-		if err != nil {
+		if err := p.awaitChangeLocked(ctx); err != nil {
 			return fmt.Errorf("publish: wait for room behind %d messages in flight: %w", p.mu.messages, err)
 		}
+	}
+}
+
+// awaitChangeLocked gives the lock up until roomChangedLocked, or returns ctx's error if that ends first.
+func (p *Producer) awaitChangeLocked(ctx context.Context) error {
+	room := p.mu.room
+	p.mu.waiting = true
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

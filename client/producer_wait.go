@@ -118,17 +118,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 	defer func() { p.mu.flushing-- }()
 	p.pumpLocked()
 	for target := p.mu.added; p.mu.told < target; {
-		room := p.mu.room
-		p.mu.waiting = true
-		p.mu.Unlock()
-		var err error
-		select {
-		case <-room:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		p.mu.Lock()
-		if err != nil && p.mu.told < target {
+		if err := p.awaitChangeLocked(ctx); err != nil && p.mu.told < target {
 			return fmt.Errorf("flush: %d messages in flight: %w", p.mu.messages, err)
 		}
 	}
