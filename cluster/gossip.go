@@ -180,17 +180,20 @@ func (g *gossip) keepJoined(ctx context.Context, join []string) {
 	}
 }
 
+// joinTargets are those to join now. A node that was removed, or at whose address another lives by now, does not come back: it would be
+// looked for for ever.
 func (g *gossip) joinTargets(join []string) []string {
-	var targets []string
-	alive := 0
+	var targets, alive []string
+	removed := g.folder.identity().Removed
 	for _, m := range g.members() {
 		if m.alive {
-			alive++
-		} else if !m.left {
+			alive = append(alive, m.addr)
+		} else if !m.left && !slices.Contains(removed, m.id) {
 			targets = append(targets, m.addr)
 		}
 	}
-	if alive == 0 || len(targets) > 0 {
+	targets = slices.DeleteFunc(targets, func(a string) bool { return slices.Contains(alive, a) })
+	if len(alive) == 0 || len(targets) > 0 {
 		targets = append(targets, join...)
 	}
 	return slices.DeleteFunc(targets, func(a string) bool { return a == g.addr })

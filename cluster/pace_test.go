@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,4 +86,32 @@ func TestRepeatBacksOff(t *testing.T) {
 		}
 		cancel()
 	})
+}
+
+// TestJoinTargets: who is gone is looked for, and with it the configured addresses; who cannot come back is not.
+func TestJoinTargets(t *testing.T) {
+	g := &gossip{addr: "self", folder: &folder{}}
+	g.folder.mu.id.Removed = []string{"removed"}
+	join := []string{"self", "seed"}
+	for _, c := range []struct {
+		name    string
+		members []member
+		want    []string
+	}{
+		{"alone", nil, []string{"seed"}},
+		{"all here", []member{{id: "a", addr: "a", alive: true}}, nil},
+		{"gone", []member{{id: "a", addr: "a", alive: true}, {id: "b", addr: "b"}}, []string{"b", "seed"}},
+		{"left", []member{{id: "a", addr: "a", alive: true}, {id: "b", addr: "b", left: true}}, nil},
+		{"removed", []member{{id: "a", addr: "a", alive: true}, {id: "removed", addr: "b"}}, nil},
+		{"replaced", []member{{id: "a", addr: "a", alive: true}, {id: "z", addr: "a"}}, nil},
+		{"only a removed one", []member{{id: "removed", addr: "b"}}, []string{"seed"}},
+	} {
+		g.mu.members = map[string]*member{}
+		for _, m := range c.members {
+			g.mu.members[m.id] = &m
+		}
+		if got := g.joinTargets(slices.Clone(join)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: joins %v, want %v", c.name, got, c.want)
+		}
+	}
 }
