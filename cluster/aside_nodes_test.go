@@ -25,7 +25,7 @@ func rejoining(i int, o *cluster.Options) {
 	o.OnDamage = cluster.OnDamageRejoin
 }
 
-// wantBack waits until a member has stepped aside, votes under a new id in the place of the old, and has every message.
+// wantBack waits until a member has stepped aside, votes under a new id in the place of the old, has every message, and is known to have stepped aside.
 func (h *chronicle) wantBack(m *clustertest.Member, old string) *cluster.AsideStatus {
 	h.t.Helper()
 	s := m.Status(testContext(h.t))
@@ -33,15 +33,16 @@ func (h *chronicle) wantBack(m *clustertest.Member, old string) *cluster.AsideSt
 		h.t.Fatalf("node %s, before %s, stepped aside: %+v", m.NodeID(), old, s.Aside)
 	}
 	cluster := h.c.Leader().ClusterID()
-	h.c.Eventually(fmt.Sprintf("node %d to vote under its new id", m.Index), func() bool {
-		voters, self := 0, false
+	h.c.Eventually(fmt.Sprintf("node %d to vote under its new id, and the leader to tell that it stepped aside", m.Index), func() bool {
+		voters, self, told := 0, false, false
 		for _, n := range h.c.Leader().Status(testContext(h.t)).Nodes {
 			if n.Role == "leader" || n.Role == "follower" {
 				voters++
 				self = self || n.ID == m.NodeID()
 			}
+			told = told || n.ID == m.NodeID() && n.Aside != nil && n.Aside.Part == s.Aside.Part && n.Aside.Folder == s.Aside.Folder
 		}
-		return self && voters == len(h.c.Members)
+		return self && told && voters == len(h.c.Members)
 	})
 	if m.ClusterID() != cluster {
 		h.t.Errorf("the node is of cluster %s, not %s", m.ClusterID(), cluster)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -36,6 +37,19 @@ func (n *Node) asideStatus() *AsideStatus {
 		return nil
 	}
 	return &AsideStatus{Was: a.Was, At: a.At, Part: a.Part, Reason: a.Reason, Folder: folder, History: a.History}
+}
+
+// maxAsideReason bounds, in bytes, the reason that a node gives others, which travels in one datagram with the rest of its answer.
+const maxAsideReason = 300
+
+// brief is what other nodes are told. The whole reason is in the node's own status and in its log.
+func (s *AsideStatus) brief() *AsideStatus {
+	if s == nil || len(s.Reason) <= maxAsideReason {
+		return s
+	}
+	b := *s
+	b.Reason = strings.ToValidUTF8(b.Reason[:maxAsideReason-len("…")], "") + "…"
+	return &b
 }
 
 // waiting is what a node that has stepped aside waits for; "" if it has been taken in again.

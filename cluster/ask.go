@@ -45,6 +45,8 @@ type answer struct {
 	ContactMS int64    `json:"m"` // since it heard of the leader; -1 never
 	DiskLow   bool     `json:"d,omitempty"`
 	Problem   string   `json:"p,omitempty"`
+
+	Aside *AsideStatus `json:"e,omitempty"` // brief: it travels by UDP
 }
 
 // envelope is a message between nodes over gossip. One of Ask, Answer and Removed is set.

@@ -165,7 +165,8 @@ func (b *backup) round(ctx context.Context) error {
 		return err
 	}
 	if b.cluster != "" && b.cluster != info.ClusterID {
-		return fmt.Errorf("the folder holds a backup of cluster %s, the node is of cluster %s: name another folder", b.cluster, info.ClusterID)
+		return fmt.Errorf("%w: its backup is of cluster %s, and the node that was asked is of cluster %s: nothing in the folder was changed: name another folder, or a node of the first cluster",
+			ErrForeignCluster, b.cluster, info.ClusterID)
 	}
 	b.done, b.total = 0, info.Bytes
 	if err := b.keep(info.Manifest, blob); err != nil {

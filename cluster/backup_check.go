@@ -53,7 +53,7 @@ func openBackup(ctx context.Context, fsys vfs.FS, dir string, progress func(done
 	if b.manifest, err = b.readManifest(); err != nil {
 		return nil, err
 	}
-	errs := []error{b.check(ctx, "state", info.State)}
+	errs := []error{b.check(ctx, "the state", info.State)}
 	for i := range info.History {
 		f := &info.History[i]
 		errs = append(errs, b.check(ctx, f.Name, f.BackupFile))
@@ -110,11 +110,11 @@ func (b *wholeBackup) path(f BackupFile) string { return filepath.Join(b.dir, ba
 func (b *wholeBackup) readManifest() (*snapManifest, error) {
 	blob, err := readFile(b.fs, b.path(b.info.Manifest))
 	if err != nil {
-		return nil, fmt.Errorf("%w: manifest: %w", ErrBackup, err)
+		return nil, b.bad("the snapshot's manifest", b.info.Manifest, err)
 	}
 	m, err := decodeSnapManifest(blob)
 	if err != nil {
-		return nil, fmt.Errorf("%w: manifest: %w", ErrBackup, err)
+		return nil, b.bad("the snapshot's manifest", b.info.Manifest, err)
 	}
 	metas := make([]subtree.Meta, len(b.info.History))
 	for i := range metas {
@@ -129,7 +129,7 @@ func (b *wholeBackup) readManifest() (*snapManifest, error) {
 		return nil, err
 	}
 	if !bytes.Equal(doc, b.info.doc) {
-		return nil, fmt.Errorf("%w: %s is damaged, or of another snapshot than %s", ErrBackup, backupDoc, m.id())
+		return nil, fmt.Errorf("%w: %s is damaged, or of another snapshot than %s: %s", ErrBackup, backupDoc, m.id(), howToMendDoc)
 	}
 	b.advance(int64(len(blob)))
 	return m, nil
@@ -147,12 +147,17 @@ func (b *wholeBackup) check(ctx context.Context, what string, f BackupFile) erro
 	h := sha256.New()
 	err := b.copyFile(ctx, f, h)
 	if err == nil && hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
-		err = fmt.Errorf("%w: the same backup again fetches it from a node, if one has it still", errWrongSum)
+		err = errWrongSum
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %s (%s): %w", ErrBackup, what, b.path(f), err)
+	if err != nil && ctx.Err() == nil {
+		return b.bad(what, f, err)
 	}
-	return nil
+	return err
+}
+
+// bad says which file of the backup is not as it should be, and what makes it whole.
+func (b *wholeBackup) bad(what string, f BackupFile, err error) error {
+	return fmt.Errorf("%w: %s (%s): %w: a backup of the same cluster into this folder fetches anew what is missing or damaged", ErrBackup, what, b.path(f), err)
 }
 
 // copyFile writes a file's bytes to w. ctx ends it between two pieces.
@@ -190,11 +195,11 @@ func (s *stoppable) Read(b []byte) (int, error) {
 func (b *wholeBackup) loadState() error {
 	f, err := b.fs.Open(b.path(b.info.State))
 	if err != nil {
-		return fmt.Errorf("%w: state: %w", ErrBackup, err)
+		return b.bad("the state", b.info.State, err)
 	}
 	defer f.Close()
 	if err := b.readState(bufio.NewReaderSize(io.NewSectionReader(f, 0, b.info.State.Size), stateBuffer)); err != nil {
-		return fmt.Errorf("%w: state: %w", ErrBackup, err)
+		return b.bad("the state", b.info.State, err)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (f *folder) addRemoved(ids ...string) (bool, error) {
 	return err == nil, err
 }
 
-// ErrForeignCluster: the data folder or a peer belongs to another cluster.
+// ErrForeignCluster: the data folder, the folder of a backup or a peer belongs to another cluster.
 var ErrForeignCluster = errors.New("belongs to another cluster")
 
 func foreignFolder(dir, have, other string) error {

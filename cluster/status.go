@@ -42,6 +42,8 @@ type NodeStatus struct {
 	LastContactMS int64  `json:"last_contact_ms"` // since it heard of the leader; 0 for the leader, -1 unknown
 	Version       string `json:"version"`
 	Problem       string `json:"problem,omitempty"`
+
+	Aside *AsideStatus `json:"stepped_aside,omitempty"` // as Status.Aside, with a reason of at most maxAsideReason bytes
 }
 
 // Status is the cluster as one node sees it.
@@ -168,7 +170,7 @@ func (s *NodeStatus) fill(a answer, answered bool, leaderLast uint64) {
 	case !answered:
 		s.Problem = "does not answer"
 	default:
-		s.AppliedIndex, s.AppliedSeq, s.LastContactMS, s.Problem = a.Applied, a.Seq, a.ContactMS, a.Problem
+		s.AppliedIndex, s.AppliedSeq, s.LastContactMS, s.Problem, s.Aside = a.Applied, a.Seq, a.ContactMS, a.Problem, a.Aside
 		if leaderLast > a.Last {
 			s.LagEntries = leaderLast - a.Last
 		}
@@ -229,7 +231,7 @@ func (n *Node) answer() answer {
 	a := answer{
 		Leader: n.isLeader(), Applied: n.positions.index.Load(), Seq: m.LastSeq(), First: first,
 		Last: n.raft.LastIndex(), LastTerm: n.lastTerm(), Commit: n.raft.CommitIndex(), ContactMS: -1,
-		DiskLow: n.diskLow.Load(), Problem: n.problem(),
+		DiskLow: n.diskLow.Load(), Problem: n.problem(), Aside: n.asideStatus().brief(),
 	}
 	if t := n.raft.LastContact(); !t.IsZero() {
 		a.ContactMS = time.Since(t).Milliseconds()

@@ -3,6 +3,7 @@ package cluster
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hashicorp/raft"
 )
@@ -58,5 +59,33 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%s, healthy %v, may lose %d: %q", s.State, s.Healthy, s.FailureTolerance, problems)
 			}
 		})
+	}
+}
+
+// TestAsideIsBrief: what a node tells others of why it stepped aside fits in a datagram, is text, and says that it is cut.
+func TestAsideIsBrief(t *testing.T) {
+	if (*AsideStatus)(nil).brief() != nil {
+		t.Error("a node that never stepped aside says that it did")
+	}
+	for _, c := range []struct {
+		reason string
+		cut    bool
+	}{{"log.db: bad", false}, {strings.Repeat("x", maxAsideReason), false}, {strings.Repeat("x", maxAsideReason+1), true}, {"a" + strings.Repeat("ä", maxAsideReason), true}} {
+		whole := AsideStatus{Part: "raft", Folder: "d/damaged-1", Reason: c.reason}
+		brief := *whole.brief()
+		kept, cut := strings.CutSuffix(brief.Reason, "…")
+		if cut != c.cut || len(brief.Reason) > maxAsideReason || !utf8.ValidString(brief.Reason) || !strings.HasPrefix(c.reason, kept) || len(kept) < min(len(c.reason), maxAsideReason-5) {
+			t.Errorf("%d bytes: %q", len(c.reason), brief.Reason)
+		}
+		if brief.Reason = c.reason; brief != whole {
+			t.Errorf("more than the reason differs: %+v", brief)
+		}
+		if whole.Reason != c.reason {
+			t.Error("the whole reason was changed")
+		}
+		s := NodeStatus{Role: RoleFollower, Alive: true}
+		if s.fill(answer{Aside: &whole}, true, 0); s.Aside != &whole || !s.Healthy {
+			t.Errorf("in the list of nodes: %+v", s)
+		}
 	}
 }

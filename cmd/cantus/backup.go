@@ -58,8 +58,11 @@ func (a *app) backUp(ctx context.Context, dir string) error {
 	began := time.Now()
 	r, err := cluster.Backup(ctx, cluster.BackupOptions{Dir: dir, Source: cluster.NewBackupSource(one), Progress: bar.Set})
 	bar.Finish()
+	if err != nil && r.FetchedBytes > 0 {
+		return fmt.Errorf("%w\n%s were fetched and are kept: the same command goes on from there", err, units.Size(r.FetchedBytes))
+	}
 	if err != nil {
-		return fmt.Errorf("%w\nwhat was fetched is kept: the same command goes on from there", err)
+		return err
 	}
 	return a.printBackup(backedUp{
 		Dir: dir, BackupResult: r, HistoryFiles: len(r.History), ElapsedMS: float64(time.Since(began)) / float64(time.Millisecond),

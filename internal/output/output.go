@@ -24,6 +24,7 @@ type Writer struct {
 	Out, Err   io.Writer
 	JSON       bool // objects for programs instead of tables for people
 	NoProgress bool
+	Width      int // columns of a line for people; 0: those of the terminal if Out is one, else any number
 }
 
 // Object prints v as indented JSON.
@@ -51,7 +52,8 @@ func (w *Writer) Note(format string, args ...any) {
 	fmt.Fprintf(w.Err, format+"\n", args...)
 }
 
-// Table prints rows under a header. Columns whose cells are all numbers or quantities should be named in right.
+// Table prints rows under a header, each with as many cells. Columns whose cells are all numbers or quantities should be named in right. If
+// lines have a width, long cells of other columns lose their middle so that rows fit.
 func (w *Writer) Table(header []string, right []int, rows [][]any) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w.Out)
@@ -64,7 +66,7 @@ func (w *Writer) Table(header []string, right []int, rows [][]any) {
 		names[i] = h
 	}
 	t.AppendHeader(names)
-	for _, row := range rows {
+	for _, row := range w.cells(header, right, rows) {
 		t.AppendRow(row)
 	}
 	configs := make([]table.ColumnConfig, len(right))
@@ -75,14 +77,34 @@ func (w *Writer) Table(header []string, right []int, rows [][]any) {
 	t.Render()
 }
 
-// Fields prints name and value, one pair a line, the values in one column.
+// cells are the rows as they are shown.
+func (w *Writer) cells(header []string, right []int, rows [][]any) []table.Row {
+	texts := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, cell := range row {
+			texts[i] = append(texts[i], fmt.Sprint(cell))
+		}
+	}
+	if width := w.width(); width > 0 {
+		fit(header, right, texts, width)
+	}
+	shown := make([]table.Row, len(rows))
+	for i, row := range texts {
+		for _, cell := range row {
+			shown[i] = append(shown[i], cell)
+		}
+	}
+	return shown
+}
+
+// Fields prints name and value, one pair a line, the values in one column. If lines have a width, values wrap inside that column.
 func (w *Writer) Fields(pairs ...[2]string) {
 	width := 0
 	for _, p := range pairs {
 		width = max(width, len(p[0]))
 	}
 	for _, p := range pairs {
-		fmt.Fprintf(w.Out, "%-*s  %s\n", width, p[0], p[1])
+		w.hang(fmt.Sprintf("%-*s  ", width, p[0]), p[1])
 	}
 }
 
