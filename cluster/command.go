@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/record"
 )
 
@@ -107,14 +108,7 @@ func (n *Node) openProducerOnce(ctx context.Context, id record.ProducerID) (fsm.
 // expireProducers is the leader's: at each interval it forgets the producers whose lease has passed, by the log's own
 // time, so that a clock that jumps ahead forgets nobody.
 func (n *Node) expireProducers(ctx context.Context) {
-	t := time.NewTicker(n.opts.ExpireInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for pause.For(ctx, n.opts.ExpireInterval) {
 		m := n.stream.Machine()
 		cutoff := m.LastTime() - m.Config().ProducerLease
 		if cutoff <= 0 || m.Producers() == 0 {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cantus-bus/cantus/internal/pause"
 )
 
 const (
@@ -39,15 +41,8 @@ func (n *Node) checkDisk() {
 // watchDisk checks the disk until stop. A leader whose disk is low, or takes no history, hands over to a voter that is well: before
 // its tip is full of what is not archived, and applying waits.
 func (n *Node) watchDisk(ctx context.Context) {
-	t := time.NewTicker(diskInterval)
-	defer t.Stop()
 	lows := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for pause.For(ctx, diskInterval) {
 		n.checkDisk()
 		if !n.isLeader() || !n.diskLow.Load() && !n.stream.archivingFails() {
 			lows = 0

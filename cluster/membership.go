@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/cantus-bus/cantus/fsm"
+	"github.com/cantus-bus/cantus/internal/pause"
 	"github.com/cantus-bus/cantus/internal/wire"
 )
 
@@ -191,15 +191,8 @@ func (n *Node) wait(ctx context.Context, what string, f func() error) error {
 // reconcileMembers is the leader's: it adds nodes that gossip has found, as non-voters. It leaves addresses in raft's
 // configuration as they are: the transport asks gossip where a node is, and in v1.8.0 changing one races with the replication to it.
 func (n *Node) reconcileMembers(ctx context.Context) {
-	t := time.NewTicker(n.opts.HeartbeatTimeout)
-	defer t.Stop()
-	for {
+	for more := true; more; more = pause.For(ctx, n.opts.HeartbeatTimeout) {
 		n.addFound(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
 	}
 }
 
