@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cantus-bus/cantus/cluster"
 	"github.com/cantus-bus/cantus/internal/load"
@@ -89,12 +87,19 @@ func TestBackupFailures(t *testing.T) {
 	}
 	other := startServer(t, withHistory...)
 	must(t, cantus(t, other.env, "pub", "a/b", "x"))
-	if r := cantus(t, other.env, "backup", dir); r.code != 1 || !strings.Contains(r.err, "name another folder") {
+	if r := cantus(t, other.env, "backup", dir); r.code != 1 || !strings.Contains(r.err, "name another folder") || strings.Contains(r.err, "goes on from there") {
 		t.Errorf("another cluster into the same folder: %d %s", r.code, r.err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "files", "*"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(err)
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, spoiled := range files { // the snapshot's manifest, its state, and what there is of history
+		spoilByte(t, spoiled)
+		if r := cantus(t, nobody, "backup", "--check", dir); r.code != 1 || !strings.Contains(r.err, spoiled) || !strings.Contains(r.err, "fetches anew") {
+			t.Errorf("a damaged backup: %d %s", r.code, r.err)
+		}
+		spoilByte(t, spoiled)
 	}
 	if err := os.Truncate(files[0], 3); err != nil {
 		t.Fatal(err)
@@ -104,6 +109,19 @@ func TestBackupFailures(t *testing.T) {
 	}
 	must(t, cantus(t, s.env, "backup", dir))
 	must(t, cantus(t, nobody, "backup", "--check", dir))
+}
+
+// spoilByte changes a byte in a file's middle; twice, the file is as it was.
+func spoilByte(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSnapshot(t *testing.T) {
@@ -134,48 +152,5 @@ func TestSnapshot(t *testing.T) {
 	stats := decode[load.ReadResult](t, must(t, cantus(t, s.env, "sub", "**", "--from", "first", "--to", "caught-up", "--stats", "--json")))
 	if stats.Messages != 3000 {
 		t.Errorf("%+v", stats)
-	}
-}
-
-// TestStatusOfTheDisk: what people see of history, damage and catching up, in words.
-func TestStatusOfTheDisk(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	for name, test := range map[string]struct {
-		status cluster.Status
-		want   []string
-	}{
-		"none": {cluster.Status{}, []string{"none is kept"}},
-		"idle": {cluster.Status{History: &cluster.HistoryStatus{FirstSeq: 1}}, []string{"seq none", "none yet"}},
-		"busy": {cluster.Status{
-			History:  &cluster.HistoryStatus{FirstSeq: 3, LastSeq: 9, Files: 2, Bytes: 2 << 20, PendingWindows: 4, PendingGenerations: 1, Damaged: []string{"w-1.cnts: bad"}},
-			Snapshot: &cluster.SnapshotInfo{Seq: 8, StateBytes: 1 << 10, Time: now.Add(-3 * time.Hour)}, LogFirstIndex: 77,
-		}, []string{"seq 3 to 9, 2MiB in 2 files", "4 windows and 1 generations", "w-1.cnts: bad", "seq 8, 3h ago, 1KiB", "index 77"}},
-		"scrubbed": {cluster.Status{History: &cluster.HistoryStatus{ScrubbedBytes: 3 << 20, LastScrub: now.Add(-2 * time.Hour).UnixNano(), Repaired: 2}},
-			[]string{"scrubbed here", "3MiB since the start", "all of it 2h ago", "2 damaged files"}},
-		"catching up": {cluster.Status{CatchUp: &cluster.CatchUpStatus{Seq: 9, Files: 5, FilesDone: 2, Bytes: 10 << 20, BytesDone: 1 << 20}},
-			[]string{"2 of 5 files", "1MiB of 10MiB"}},
-		"stepped aside": {cluster.Status{Aside: &cluster.AsideStatus{Part: "raft", Folder: "d/damaged-1", At: now, Reason: "log.db: bad"}},
-			[]string{"stepped aside", "raft was damaged and lies in d/damaged-1 since 1970-01-12", "log.db: bad"}},
-	} {
-		text := fmt.Sprint(diskFields(test.status, now))
-		for _, want := range test.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: %s lacks %q", name, text, want)
-			}
-		}
-	}
-}
-
-// TestHealthText: what is wrong is said, and how bad it is.
-func TestHealthText(t *testing.T) {
-	for want, s := range map[string]cluster.Status{
-		"healthy":                  {State: cluster.StateHealthy, Healthy: true},
-		"DEGRADED: c has no vote":  {State: cluster.StateDegraded, Problems: []string{"c has no vote"}},
-		"DOWN: no leader; b":       {State: cluster.StateDown, Problems: []string{"no leader", "b"}},
-		"NOT HEALTHY: of an older": {Problems: []string{"of an older"}},
-	} {
-		if got := healthText(s); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

@@ -58,6 +58,8 @@ func (a *app) nodeListCmd() *cobra.Command {
 				return a.Object(answer)
 			}
 			a.printNodes(answer.Nodes)
+			a.List("problems", nodeProblems(answer.Nodes))
+			a.List("stepped aside", asideTexts(cluster.Status{Nodes: answer.Nodes}))
 			return nil
 		},
 	}

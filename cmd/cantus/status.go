@@ -79,10 +79,12 @@ func (a *app) printStatus(s cluster.Status) error {
 	a.Fields(append(fields, diskFields(s, time.Now())...)...)
 	a.Printf("")
 	a.printNodes(s.Nodes)
+	a.List("problems", s.Problems)
+	a.List("stepped aside", asideTexts(s))
 	return nil
 }
 
-// healthText is the cluster's state, with what is wrong.
+// healthText is the cluster's state.
 func healthText(s cluster.Status) string {
 	switch {
 	case s.Healthy:
@@ -90,16 +92,13 @@ func healthText(s cluster.Status) string {
 	case s.State == "": // a node of an older version
 		s.State = "not healthy"
 	}
-	return strings.ToUpper(s.State) + ": " + strings.Join(s.Problems, "; ")
+	return strings.ToUpper(s.State) + " (the problems are below)"
 }
 
 // diskFields tell what the node that answers keeps on disk.
 func diskFields(s cluster.Status, now time.Time) (fields [][2]string) {
 	if s.CatchUp != nil {
 		fields = append(fields, [2]string{"catching up", s.CatchUp.String()})
-	}
-	if s.Aside != nil {
-		fields = append(fields, [2]string{"stepped aside", s.Aside.String()})
 	}
 	h := s.History
 	if h == nil {
@@ -147,16 +146,4 @@ func orNone(s string) string {
 		return "none"
 	}
 	return s
-}
-
-func (a *app) printNodes(nodes []cluster.NodeStatus) {
-	rows := make([][]any, len(nodes))
-	for i, n := range nodes {
-		health := "ok"
-		if !n.Healthy {
-			health = "bad: " + n.Problem
-		}
-		rows[i] = []any{n.ID, n.Name, n.Role, health, n.AppliedSeq, n.LagEntries, fmt.Sprintf("%dms", n.LastContactMS), n.ClientAddr, n.HTTPAddr, n.RaftAddr}
-	}
-	a.Table([]string{"id", "name", "role", "health", "applied seq", "lag", "contact", "client", "http", "raft"}, []int{4, 5, 6}, rows)
 }
