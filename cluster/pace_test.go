@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,18 +72,23 @@ func TestRepeatBacksOff(t *testing.T) {
 		var problem trouble
 		problem.init(hclog.NewNullLogger(), "testing")
 		ctx, cancel := context.WithCancel(t.Context())
-		attempts, err := 0, errors.New("no")
-		go problem.repeat(ctx, time.Second, time.Minute, func() error { attempts++; return err })
+		var attempts atomic.Int64
+		var works atomic.Bool
+		go problem.repeat(ctx, time.Second, time.Minute, func() error {
+			attempts.Add(1)
+			if works.Load() {
+				return nil
+			}
+			return errors.New("no")
+		})
 		time.Sleep(time.Hour)
-		synctest.Wait()
-		if attempts < 60 || attempts > 70 {
-			t.Errorf("%d attempts in an hour, want one a minute and a few in the beginning", attempts)
+		if n := attempts.Swap(0); n < 60 || n > 70 {
+			t.Errorf("%d attempts in an hour, want one a minute and a few in the beginning", n)
 		}
-		attempts, err = 0, nil
+		works.Store(true)
 		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		if attempts < 100 || problem.get() != "" {
-			t.Errorf("%d attempts in three minutes, problem %q, want one a second and none", attempts, problem.get())
+		if n := attempts.Load(); n < 100 || problem.get() != "" {
+			t.Errorf("%d attempts in three minutes, problem %q, want one a second and none", n, problem.get())
 		}
 		cancel()
 	})
