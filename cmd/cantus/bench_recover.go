@@ -51,6 +51,7 @@ func (a *app) printRecovery(r load.RecoverResult) error {
 	}
 	a.Fields(
 		[2]string{"node", r.Node},
+		[2]string{"came from", recoverySource(r)},
 		[2]string{"messages", fmt.Sprintf("%s by %d readers (%s from history, %s from the tip)", units.Count(int64(r.Messages)), r.Readers,
 			units.Count(int64(r.FromHistory)), units.Count(int64(r.FromTip)))},
 		[2]string{"bytes", units.Size(int64(r.Bytes))},
@@ -61,4 +62,24 @@ func (a *app) printRecovery(r load.RecoverResult) error {
 		[2]string{"rate", fmt.Sprintf("%s, %s/s", units.Rate(r.PerSecond), units.Size(int64(r.MBPerS*1e6)))},
 	)
 	return nil
+}
+
+// howToMeasureHistory is for figures that are of the tip.
+const howToMeasureHistory = "To measure history, let the stream outgrow the tip (tip.size), then read again. On a small stream: " +
+	"cantus serve --dev --set tip.size=8MiB --set tip.chunk=2MiB --set history.window_bytes=64KiB, and publish some 20 MB"
+
+// recoverySource says whether the figures are of history, and what makes them so if they are not.
+func recoverySource(r load.RecoverResult) string {
+	share := 100 * float64(r.FromHistory) / float64(max(r.Messages, 1))
+	switch {
+	case r.Messages == 0:
+		return "nowhere: there is no message of these topics. See \"cantus topics\""
+	case r.FromHistory == 0:
+		return "the tip alone: nothing was read from history on disk. " + howToMeasureHistory
+	case share < 50:
+		return fmt.Sprintf("history for %.3g%% of the messages, the tip, in memory, for the others: rates are the tip's for the most part. %s", share, howToMeasureHistory)
+	case r.FromTip == 0:
+		return "history alone"
+	}
+	return fmt.Sprintf("history for %.3g%% of the messages, the tip, in memory, for the others", share)
 }

@@ -32,7 +32,26 @@ func TestBenchRecover(t *testing.T) {
 	if r := must(t, cantus(t, s.env, "bench", "recover", "etcd/**")); !strings.Contains(r.out, "amplification") {
 		t.Errorf("for people: %s", r.out)
 	}
+	if r := must(t, cantus(t, s.env, "bench", "recover", "nobody/**")); !strings.Contains(r.out, "nowhere: there is no message") {
+		t.Errorf("no message: %s", r.out)
+	}
 	if r := cantus(t, s.env, "bench", "recover", "etcd/**", "--at", "nowhere"); r.code != 1 || !strings.Contains(r.err, "nowhere") {
 		t.Errorf("no such node: %d %s", r.code, r.err)
+	}
+}
+
+// TestRecoverySource: figures of the tip are not taken for those of history.
+func TestRecoverySource(t *testing.T) {
+	for _, c := range []struct {
+		history, tip uint64
+		want         string
+		howTo        bool
+	}{
+		{0, 0, "nowhere", false}, {0, 7, "the tip alone", true}, {1, 7, "history for 12.5% of", true}, {1, 1, "history for 50% of", false}, {7, 0, "history alone", false},
+	} {
+		got := recoverySource(load.RecoverResult{Messages: c.history + c.tip, FromHistory: c.history, FromTip: c.tip})
+		if !strings.HasPrefix(got, c.want) || strings.Contains(got, howToMeasureHistory) != c.howTo {
+			t.Errorf("%d from history, %d from the tip: %s", c.history, c.tip, got)
+		}
 	}
 }

@@ -17,42 +17,66 @@ func (a *app) configCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) configCheckCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE",
-		Short: "Say whether a node would start with this file and the environment",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if _, err := config.LoadFile(args[0], a.environment(), nil); err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.Object(map[string]bool{"valid": true})
-			}
-			a.Printf("%s is valid", args[0])
-			return nil
-		},
+// fileOr is the configuration file, named by an argument or by --config as serve has it, and not by both; "" if by neither.
+func fileOr(args []string, flag string) (string, error) {
+	switch {
+	case len(args) == 0:
+		return flag, nil
+	case flag != "":
+		return "", usagef("the file is named twice, %s as an argument and %s by --config (or CANTUS_CONFIG): name it once", args[0], flag)
 	}
+	return args[0], nil
+}
+
+// onFile makes a command that takes a configuration file either way.
+func onFile(cmd *cobra.Command, do func(path string) error) *cobra.Command {
+	cmd.Args = cobra.MaximumNArgs(1)
+	flag := cmd.Flags().String("config", "", "configuration file")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		path, err := fileOr(args, *flag)
+		if err != nil {
+			return err
+		}
+		return do(path)
+	}
+	return cmd
+}
+
+func (a *app) configCheckCmd() *cobra.Command {
+	return onFile(&cobra.Command{
+		Use:   "check (FILE | --config FILE)",
+		Short: "Say whether a node would start with this file and the environment",
+	}, a.checkConfig)
+}
+
+func (a *app) checkConfig(path string) error {
+	if path == "" {
+		return usagef("config check: name the configuration file, as FILE or --config FILE")
+	}
+	if _, err := config.LoadFile(path, a.environment(), nil); err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.Object(map[string]bool{"valid": true})
+	}
+	a.Printf("%s is valid", path)
+	return nil
 }
 
 func (a *app) configPrintCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "print [FILE]",
+	return onFile(&cobra.Command{
+		Use:   "print [FILE | --config FILE]",
 		Short: "Print the configuration in force and where each value comes from; without FILE, the defaults and the environment",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			path := ""
-			if len(args) == 1 {
-				path = args[0]
-			}
-			loaded, err := config.LoadFile(path, a.environment(), nil)
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.Object(map[string]any{"config": loaded.Entries()})
-			}
-			return loaded.Print(a.Out)
-		},
+	}, a.printConfig)
+}
+
+func (a *app) printConfig(path string) error {
+	loaded, err := config.LoadFile(path, a.environment(), nil)
+	if err != nil {
+		return err
 	}
+	if a.JSON {
+		return a.Object(map[string]any{"config": loaded.Entries()})
+	}
+	return loaded.Print(a.Out)
 }

@@ -24,10 +24,14 @@ func (a *app) change(ctx context.Context, done string, request func(context.Cont
 	if err != nil {
 		return err
 	}
-	if a.JSON {
+	switch {
+	case a.JSON:
 		return a.Object(answer)
+	case answer.Leader == "":
+		a.Printf("%s; the node that was asked knows no leader at the moment (term %d): \"cantus status\" shows when there is one", done, answer.Term)
+	default:
+		a.Printf("%s; leader %s, term %d", done, answer.Leader, answer.Term)
 	}
-	a.Printf("%s; leader %s, term %d", done, orNone(answer.Leader), answer.Term)
 	return nil
 }
 

@@ -46,6 +46,10 @@ var exitCodes = map[string]int{
 	"serve --dev --set tip.x=1":     1,
 	"config check /nonexistent/x":   1,
 	"config print":                  0,
+	"config print f --config f":     2,
+	"config check f --config f":     2,
+	"config check":                  2,
+	"config print --config /no/x":   1,
 	"demo --nodes 0":                2,
 	"demo --nodes 10":               2,
 	"topics --limit 0":              2,
@@ -204,6 +208,16 @@ func TestConfigCommands(t *testing.T) {
 	for _, want := range []string{"size: 64MiB # environment CANTUS_TIP_SIZE", `name: "solo" # file ../../configs/single.yaml:`, "commit_timeout: 5ms # default"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("config print lacks %q:\n%s", want, r.out)
+		}
+	}
+	for _, env := range [][]string{nil, {"CANTUS_CONFIG=../../configs/single.yaml"}} {
+		args := []string{"--config", "../../configs/single.yaml"}
+		if env != nil {
+			args = nil
+		}
+		must(t, cantus(t, env, append([]string{"config", "check"}, args...)...))
+		if got := must(t, cantus(t, append(env, "CANTUS_TIP_SIZE=64MiB"), append([]string{"config", "print"}, args...)...)); got.out != r.out {
+			t.Errorf("config print with %v and %v is not as with FILE:\n%s", env, args, got.out)
 		}
 	}
 	r = cantus(t, []string{"CANTUS_TIP_SIZ=64MiB"}, "config", "check", "../../configs/single.yaml")

@@ -71,10 +71,10 @@ func (a *app) printStatus(s cluster.Status) error {
 	fields := [][2]string{
 		{"cluster", s.ClusterID},
 		{"health", healthText(s)},
-		{"leader", fmt.Sprintf("%s (term %d)", orNone(s.Leader), s.Term)},
+		{"leader", leaderText(s)},
 		{"commit index", fmt.Sprintf("%d (applied here: %d)", s.CommitIndex, s.AppliedIndex)},
 		{"stream", fmt.Sprintf("seq %d to %d, %s messages kept", s.FirstSeq, s.AppliedSeq, units.Count(int64(s.AppliedSeq+1-s.FirstSeq)))},
-		{"may lose", fmt.Sprintf("%d nodes", s.FailureTolerance)},
+		{"may lose", fmt.Sprintf("%d more voters before publishes stop", s.FailureTolerance)},
 	}
 	a.Fields(append(fields, diskFields(s, time.Now())...)...)
 	a.Printf("")

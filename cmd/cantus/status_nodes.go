@@ -6,21 +6,25 @@ import (
 	"github.com/cantus-bus/cantus/cluster"
 )
 
-// printNodes prints how the nodes are and where they are, in two tables that fit a terminal. What is wrong with them is for a list below:
-// it is too long for a cell.
+// printNodes prints how the nodes are, in a table that fits a terminal, and below it their ids and addresses, which must stay whole. What is
+// wrong with them is for a list of the caller's: it is too long for a cell.
 func (a *app) printNodes(nodes []cluster.NodeStatus) {
-	state, places := make([][]any, len(nodes)), make([][]any, len(nodes))
+	state, places := make([][]any, len(nodes)), make([][2]string, len(nodes))
 	for i, n := range nodes {
-		contact := "unknown"
+		heard := "unknown"
 		if n.LastContactMS >= 0 {
-			contact = fmt.Sprintf("%dms ago", n.LastContactMS)
+			heard = fmt.Sprintf("%dms ago", n.LastContactMS)
 		}
-		state[i] = []any{n.ID, n.Name, n.Role, nodeHealth(n), n.AppliedSeq, n.LagEntries, contact}
-		places[i] = []any{n.ID, orNone(n.ClientAddr), orNone(n.HTTPAddr), orNone(n.RaftAddr)}
+		name := n.Name
+		if name == "" {
+			name = n.ID
+		}
+		state[i] = []any{name, n.Role, nodeHealth(n), n.AppliedSeq, n.LagEntries, heard}
+		places[i] = [2]string{n.Name, fmt.Sprintf("id=%s client=%s http=%s raft=%s", n.ID, orNone(n.ClientAddr), orNone(n.HTTPAddr), orNone(n.RaftAddr))}
 	}
-	a.Table([]string{"id", "name", "role", "health", "applied seq", "lag", "leader heard"}, []int{4, 5, 6}, state)
+	a.Table([]string{"name", "role", "health", "applied seq", "lag", "heard leader"}, []int{3, 4, 5}, state)
 	a.Printf("")
-	a.Table([]string{"id", "client", "http", "raft"}, nil, places)
+	a.Fields(places...)
 }
 
 func nodeHealth(n cluster.NodeStatus) string {
@@ -62,4 +66,14 @@ func asideTexts(s cluster.Status) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// leaderText names the leader by name and id.
+func leaderText(s cluster.Status) string {
+	for _, n := range s.Nodes {
+		if n.ID == s.Leader && n.Name != "" {
+			return fmt.Sprintf("%s (%s), term %d", n.Name, n.ID, s.Term)
+		}
+	}
+	return fmt.Sprintf("%s, term %d", orNone(s.Leader), s.Term)
 }

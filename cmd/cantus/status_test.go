@@ -60,10 +60,10 @@ func longStatus() cluster.Status {
 	brief := aside
 	brief.Reason = "log.db…"
 	s := cluster.Status{
-		ClusterID: "00112233445566778899aabbccddeeff", NodeID: "aaaaaaaaaaaaaaaa", State: cluster.StateDegraded, Leader: "aaaaaaaaaaaaaaaa", AppliedSeq: 123_456_789,
+		ClusterID: "00112233445566778899aabbccddeeff", NodeID: "aaaaaaaa-0892-467d-85f9-4b8de750141a", State: cluster.StateDegraded, Leader: "aaaaaaaa-0892-467d-85f9-4b8de750141a", AppliedSeq: 123_456_789,
 		Aside: &aside,
 	}
-	for i, id := range []string{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"} {
+	for i, id := range []string{"aaaaaaaa-0892-467d-85f9-4b8de750141a", "bbbbbbbb-0892-467d-85f9-4b8de750141a", "cccccccc-0892-467d-85f9-4b8de750141a"} {
 		n := cluster.NodeStatus{ID: id, Name: fmt.Sprintf("node-%d", i), Role: cluster.RoleFollower, AppliedSeq: 123_456_789, ClientAddr: "10.10.10.10:4790", HTTPAddr: "10.10.10.10:4791", RaftAddr: "10.10.10.10:4792", Aside: &brief}
 		if i > 0 {
 			n.Problem = why
@@ -89,7 +89,11 @@ func TestStatusFitsATerminal(t *testing.T) {
 			}
 		}
 		flat := strings.Join(strings.Fields(out.String()), " ")
-		for _, want := range append(asideTexts(s), s.Problems...) {
+		texts := append(asideTexts(s), s.Problems...)
+		for _, n := range s.Nodes {
+			texts = append(texts, n.ID, n.ClientAddr, n.HTTPAddr, n.RaftAddr)
+		}
+		for _, want := range texts {
 			if !strings.Contains(flat, strings.Join(strings.Fields(want), " ")) {
 				t.Errorf("a terminal of %d lacks %q:\n%s", width, want, out.String())
 			}
@@ -100,7 +104,7 @@ func TestStatusFitsATerminal(t *testing.T) {
 // TestStatusTellsOfAllThatSteppedAside: also of those that are not asked; the node that is asked gives its reason whole.
 func TestStatusTellsOfAllThatSteppedAside(t *testing.T) {
 	texts := asideTexts(longStatus())
-	if len(texts) != 3 || !strings.Contains(texts[0], "page 7 is bad") || !strings.Contains(texts[2], "node cccccccccccccccc (node-2): raft was damaged and lies in /var/lib/cantus/damaged-1 since 1970-01-12") {
+	if len(texts) != 3 || !strings.Contains(texts[0], "page 7 is bad") || !strings.Contains(texts[2], "node cccccccc-0892-467d-85f9-4b8de750141a (node-2): raft was damaged and lies in /var/lib/cantus/damaged-1 since 1970-01-12") {
 		t.Errorf("%q", texts)
 	}
 	if texts := asideTexts(cluster.Status{Nodes: []cluster.NodeStatus{{ID: "a"}}}); texts != nil {
@@ -116,6 +120,15 @@ func TestNodeProblems(t *testing.T) {
 	for i, want := range []string{"ok", "bad", "no member"} {
 		if got := nodeHealth(nodes[i]); got != want {
 			t.Errorf("%s: %q, want %q", nodes[i].ID, got, want)
+		}
+	}
+}
+
+func TestLeaderText(t *testing.T) {
+	s := cluster.Status{Leader: "b", Term: 3, Nodes: []cluster.NodeStatus{{ID: "a", Name: "x"}, {ID: "b", Name: "y"}, {ID: "c"}}}
+	for leader, want := range map[string]string{"b": "y (b), term 3", "c": "c, term 3", "": "none, term 3"} {
+		if s.Leader = leader; leaderText(s) != want {
+			t.Errorf("%q, want %q", leaderText(s), want)
 		}
 	}
 }
