@@ -97,7 +97,7 @@ func TestSnapshotsOnThreeNodes(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{Configure: func(i int, o *cluster.Options) {
 		withHistory(i, o)
-		o.SnapshotBytes, o.LogKeepBytes = 32<<10, 256<<10
+		o.SnapshotBytes, o.LogKeepBytes = 32<<10, 64<<10
 	}})
 	h := newChronicle(t, c, 6)
 	for round := range 6 {
@@ -118,7 +118,7 @@ func TestSnapshotsOnThreeNodes(t *testing.T) {
 		c.Eventually(fmt.Sprintf("node %d to cut its log", m.Index), func() bool {
 			st := m.Status(testContext(t))
 			if st.LogFirstIndex <= 1 {
-				h.publish(5)
+				h.publish(20)
 			}
 			return st.LogFirstIndex > 1 && st.Snapshot != nil
 		})
