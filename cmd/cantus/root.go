@@ -116,7 +116,7 @@ func finish(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{err}
+				return usageError{misused(cmd, args, err)}
 			}
 			return nil
 		}
@@ -127,6 +127,18 @@ func finish(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		finish(sub)
 	}
+}
+
+// misused says how the command is used, or for an unknown one which is meant perhaps.
+func misused(cmd *cobra.Command, args []string, err error) error {
+	if !strings.HasPrefix(err.Error(), "unknown command") {
+		return fmt.Errorf("%w: use it as %q", err, cmd.UseLine())
+	}
+	cmd.SuggestionsMinimumDistance = 2 // letters that are wrong, missing or too many
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(like, ", "))
+	}
+	return err
 }
 
 // flagEnv is the variable of a flag: --no-progress is CANTUS_NO_PROGRESS.

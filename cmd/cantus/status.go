@@ -73,8 +73,8 @@ func (a *app) printStatus(s cluster.Status) error {
 		{"health", healthText(s)},
 		{"leader", leaderText(s)},
 		{"commit index", fmt.Sprintf("%d (applied here: %d)", s.CommitIndex, s.AppliedIndex)},
-		{"stream", fmt.Sprintf("seq %d to %d, %s messages kept", s.FirstSeq, s.AppliedSeq, units.Count(int64(s.AppliedSeq+1-s.FirstSeq)))},
-		{"may lose", fmt.Sprintf("%d more voters before publishes stop", s.FailureTolerance)},
+		{"stream", streamText(s)},
+		{"may lose", toleranceText(s.FailureTolerance)},
 	}
 	a.Fields(append(fields, diskFields(s, time.Now())...)...)
 	a.Printf("")
@@ -82,6 +82,24 @@ func (a *app) printStatus(s cluster.Status) error {
 	a.List("problems", s.Problems)
 	a.List("stepped aside", asideTexts(s))
 	return nil
+}
+
+func streamText(s cluster.Status) string {
+	if s.AppliedSeq+1 == s.FirstSeq || s.AppliedSeq == 0 {
+		return fmt.Sprintf("no message is kept; the next has seq %d", s.AppliedSeq+1)
+	}
+	return fmt.Sprintf("seq %d to %d, %s messages kept", s.FirstSeq, s.AppliedSeq, units.Count(int64(s.AppliedSeq+1-s.FirstSeq)))
+}
+
+// toleranceText says how many voters may fail now.
+func toleranceText(n int) string {
+	switch n {
+	case 0:
+		return "no node: without one more, publishes stop"
+	case 1:
+		return "1 node, and publishes go on"
+	}
+	return fmt.Sprintf("%d nodes, and publishes go on", n)
 }
 
 // healthText is the cluster's state.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cantus-bus/cantus/cluster"
 )
@@ -9,17 +11,20 @@ import (
 // printNodes prints how the nodes are, in a table that fits a terminal, and below it their ids and addresses, which must stay whole. What is
 // wrong with them is for a list of the caller's: it is too long for a cell.
 func (a *app) printNodes(nodes []cluster.NodeStatus) {
+	nodes = slices.SortedStableFunc(slices.Values(nodes), func(a, b cluster.NodeStatus) int { return strings.Compare(a.Name, b.Name) })
 	state, places := make([][]any, len(nodes)), make([][2]string, len(nodes))
 	for i, n := range nodes {
-		heard := "unknown"
+		var seq, lag, heard any = n.AppliedSeq, n.LagEntries, "unknown"
 		if n.LastContactMS >= 0 {
 			heard = fmt.Sprintf("%dms ago", n.LastContactMS)
+		} else if n.AppliedIndex == 0 && n.Problem != "" { // it did not answer: its positions are not known
+			seq, lag = "unknown", "unknown"
 		}
 		name := n.Name
 		if name == "" {
 			name = n.ID
 		}
-		state[i] = []any{name, n.Role, nodeHealth(n), n.AppliedSeq, n.LagEntries, heard}
+		state[i] = []any{name, n.Role, nodeHealth(n), seq, lag, heard}
 		places[i] = [2]string{n.Name, fmt.Sprintf("id=%s client=%s http=%s raft=%s", n.ID, orNone(n.ClientAddr), orNone(n.HTTPAddr), orNone(n.RaftAddr))}
 	}
 	a.Table([]string{"name", "role", "health", "applied seq", "lag", "heard leader"}, []int{3, 4, 5}, state)

@@ -132,3 +132,27 @@ func TestLeaderText(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusInWords: numbers that are not known, or are none, are not shown as numbers.
+func TestStatusInWords(t *testing.T) {
+	for n, want := range map[int]string{0: "no node", 1: "1 node,", 2: "2 nodes,"} {
+		if got := toleranceText(n); !strings.HasPrefix(got, want) {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+	for want, s := range map[string]cluster.Status{
+		"the next has seq 1":                     {FirstSeq: 1},
+		"no message is kept; the next has seq 8": {FirstSeq: 8, AppliedSeq: 7},
+		"seq 7 to 7, 1 messages":                 {FirstSeq: 7, AppliedSeq: 7},
+	} {
+		if got := streamText(s); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var out bytes.Buffer
+	a := &app{Writer: output.Writer{Out: &out}}
+	a.printNodes([]cluster.NodeStatus{{ID: "1", Name: "b", Role: cluster.RoleFollower, LastContactMS: -1, Problem: "does not answer"}, {ID: "2", Name: "a", Role: cluster.RoleLeader, AppliedSeq: 5, AppliedIndex: 9}})
+	if lines := strings.Split(out.String(), "\n"); !strings.Contains(lines[1], " a ") || !strings.Contains(lines[1], " 5 ") || strings.Count(lines[2], "unknown") != 3 {
+		t.Errorf("nodes:\n%s", out.String())
+	}
+}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,31 +43,53 @@ func (a *app) printVerification(v http.Verification) error {
 	if a.JSON {
 		return a.Object(v)
 	}
-	var rows [][]any
-	for _, n := range v.Nodes {
-		if n.Error != "" {
-			rows = append(rows, []any{n.ID, "", n.Error})
-		}
-		parts := make([]string, 0, len(n.Parts))
-		for part := range n.Parts {
-			parts = append(parts, part)
-		}
-		slices.Sort(parts)
-		for _, part := range parts {
-			rows = append(rows, []any{n.ID, part, n.Parts[part]})
-		}
-	}
-	a.Table([]string{"node", "part", "digest"}, nil, rows)
+	a.Table([]string{"part", "digest", "nodes"}, nil, digestRows(v.Nodes))
 	for _, b := range v.Behind {
 		a.Note("not compared: %s", b)
 	}
-	if v.Equal {
-		a.Printf("\n%d replicas are equal at seq %d, and so are the %d files of history that they share", len(v.Nodes), v.Seq, v.Files)
-		return nil
-	}
-	a.Printf("\nreplicas DIFFER at seq %d:", v.Seq)
-	for _, d := range v.Differences {
-		a.Printf("  %s", d)
-	}
+	a.Printf("")
+	a.printVerdict(v)
 	return nil
+}
+
+func (a *app) printVerdict(v http.Verification) {
+	silent := 0
+	for _, n := range v.Nodes {
+		if n.Error != "" {
+			silent++
+		}
+	}
+	switch {
+	case v.Equal:
+		a.Printf("%d replicas are equal at seq %d, and so are the %d files of history that they share", len(v.Nodes), v.Seq, v.Files)
+	case silent == len(v.Differences): // each that is silent is one
+		a.Printf("%d of %d replicas were compared and are equal at seq %d", len(v.Nodes)-silent, len(v.Nodes), v.Seq)
+		a.List("NOT COMPARED", v.Differences)
+	default:
+		a.Printf("replicas DIFFER at seq %d", v.Seq)
+		a.List("differences", v.Differences)
+	}
+}
+
+// digestRows are the parts, each with every digest that a node has of it, and the nodes that have it.
+func digestRows(nodes []http.NodeDigest) (rows [][]any) {
+	holders := map[[2]string][]string{} // of a part's digest
+	answered := 0
+	for _, n := range nodes {
+		if n.Error == "" {
+			answered++
+		}
+		for part, digest := range n.Parts {
+			holders[[2]string{part, digest}] = append(holders[[2]string{part, digest}], n.ID)
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(holders), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, key := range keys {
+		who := strings.Join(holders[key], " ")
+		if len(holders[key]) == answered {
+			who = fmt.Sprintf("all %d", answered)
+		}
+		rows = append(rows, []any{key[0], key[1], who})
+	}
+	return rows
 }
