@@ -60,6 +60,8 @@ func (a *app) printVerdict(v http.Verification) {
 		}
 	}
 	switch {
+	case v.Equal && len(v.Nodes) == 1:
+		a.Printf("there is one replica, at seq %d: nothing to compare it with", v.Seq)
 	case v.Equal:
 		a.Printf("%d replicas are equal at seq %d, and so are the %d files of history that they share", len(v.Nodes), v.Seq, v.Files)
 	case silent == len(v.Differences): // each that is silent is one

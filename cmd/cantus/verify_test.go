@@ -19,6 +19,7 @@ func TestVerificationInWords(t *testing.T) {
 	}{
 		"equal": {http.Verification{Seq: 7, Equal: true, Files: 2, Nodes: []http.NodeDigest{{ID: "a", Parts: x}, {ID: "b", Parts: x}}},
 			[]string{"2 replicas are equal at seq 7", "the 2 files", "all 2"}, []string{"DIFFER", "NOT COMPARED"}},
+		"alone": {http.Verification{Seq: 7, Equal: true, Nodes: []http.NodeDigest{{ID: "a", Parts: x}}}, []string{"one replica, at seq 7", "all 1"}, []string{"DIFFER", "are equal"}},
 		"one is silent": {http.Verification{Seq: 7, Differences: []string{"node c: no digest: refused"}, Nodes: []http.NodeDigest{{ID: "a", Parts: x}, {ID: "b", Parts: x}, {ID: "c", Error: "refused"}}},
 			[]string{"2 of 3 replicas were compared and are equal at seq 7", "NOT COMPARED:\n  - node c: no digest: refused"}, []string{"DIFFER"}},
 		"one differs": {http.Verification{Seq: 7, Differences: []string{"node b: stream 99, but 11 on a"}, Nodes: []http.NodeDigest{{ID: "a", Parts: x}, {ID: "b", Parts: y}}},
