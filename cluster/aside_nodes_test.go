@@ -159,14 +159,15 @@ func TestDamagedNodeComesBack(t *testing.T) {
 		file    string // a pattern
 		spoil   func([]byte) []byte
 		part    string
-		running bool // and it leads then
+		names   string // the file, in the reason
+		running bool   // and it leads then
 		behind  bool
 	}{
 		{file: "raft/log.db", spoil: flipEntry, part: "raft", running: true},
-		{file: "raft/stable.db", spoil: flipMeta, part: "raft"},
-		{file: "identity.json", spoil: flipMiddle, part: "identity", behind: true},
-		{file: "history/MANIFEST", spoil: flipMiddle, part: "history manifest", behind: true},
-		{file: "snapshots/*.state", spoil: flipMiddle, part: "snapshot"},
+		{file: "raft/stable.db", spoil: flipMeta, part: "raft", names: "stable.db"},
+		{file: "identity.json", spoil: flipMiddle, part: "identity", names: "identity.json", behind: true},
+		{file: "history/MANIFEST", spoil: flipMiddle, part: "history manifest", names: "MANIFEST", behind: true},
+		{file: "snapshots/*.state", spoil: flipMiddle, part: "snapshot", names: "its state file"},
 	} {
 		if testing.Short() && !test.running && test.part != "history manifest" {
 			continue // each costs seconds of waiting
@@ -195,6 +196,8 @@ func TestDamagedNodeComesBack(t *testing.T) {
 		c.Restart(m)
 		if a := h.wantBack(m, old); a.Part != test.part || strings.Contains(a.Reason, "running") != test.running {
 			t.Errorf("%s: %s", test.file, a)
+		} else if !test.running && !strings.Contains(a.Reason, test.names) {
+			t.Errorf("%s: the reason does not name the file: %s", test.file, a)
 		}
 		h.wantEqualFiles()
 		if test.behind {

@@ -23,7 +23,7 @@ type AsideStatus struct {
 }
 
 func (s *AsideStatus) String() string {
-	return fmt.Sprintf("%s was damaged and lies in %s since %s: %s", s.Part, s.Folder, s.At.Format(time.RFC3339), s.Reason)
+	return fmt.Sprintf("its files were damaged (%s) and lie in %s since %s: %s", s.Part, s.Folder, s.At.Format(time.RFC3339), s.Reason)
 }
 
 // asideStatus is nil for a node that has never stepped aside, and when the damaged files were removed since.

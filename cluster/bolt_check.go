@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -44,7 +45,7 @@ func boltDamage(path string, err error) error {
 	if rerr := readable(path); rerr != nil { // a page that is mapped and cannot be read looks like a damaged one
 		return errors.Join(err, rerr)
 	}
-	return damaged(partRaft, fmt.Errorf("%w: %s", err, howToMend))
+	return damaged(partRaft, fmt.Errorf("%s: %w: %s", filepath.Base(path), err, howToMend))
 }
 
 // checkWhole refuses a file that bolt cannot open, that was cut short, or whose pages do not hang together: bolt would read behind its

@@ -104,7 +104,7 @@ func TestStatusFitsATerminal(t *testing.T) {
 // TestStatusTellsOfAllThatSteppedAside: also of those that are not asked; the node that is asked gives its reason whole.
 func TestStatusTellsOfAllThatSteppedAside(t *testing.T) {
 	texts := asideTexts(longStatus())
-	if len(texts) != 3 || !strings.Contains(texts[0], "page 7 is bad") || !strings.Contains(texts[2], "node cccccccc-0892-467d-85f9-4b8de750141a (node-2): raft was damaged and lies in /var/lib/cantus/damaged-1 since 1970-01-12") {
+	if len(texts) != 3 || !strings.Contains(texts[0], "page 7 is bad") || !strings.Contains(texts[2], "node cccccccc-0892-467d-85f9-4b8de750141a (node-2): its files were damaged (raft) and lie in /var/lib/cantus/damaged-1 since 1970-01-12") {
 		t.Errorf("%q", texts)
 	}
 	if texts := asideTexts(cluster.Status{Nodes: []cluster.NodeStatus{{ID: "a"}}}); texts != nil {
