@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 // TestMisuseSaysTheUse: wrong arguments are answered by the right ones.
 func TestMisuseSaysTheUse(t *testing.T) {
 	for line, want := range map[string]string{
-		"backup": `use it as "cantus backup DIR [flags]"`, "pub": "PAYLOAD", "nodes": "did you mean node?", "node lst": "did you mean list?", "status extra": `unknown command "extra"`,
+		"backup": `use it as "cantus backup DIR [flags]"`, "pub": "PAYLOAD", "nodes": "did you mean node?", "node lst": "did you mean list?", "context use none": "context add none", "status extra": `unknown command "extra"`,
 	} {
 		if r := cantus(t, nobody, strings.Fields(line)...); r.code != 2 || !strings.Contains(r.err, want) {
 			t.Errorf("cantus %s: exit code %d, lacks %q: %s", line, r.code, want, r.err)

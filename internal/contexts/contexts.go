@@ -97,7 +97,9 @@ func (f *File) Add(c Context) error {
 
 // Use makes a context current.
 func (f *File) Use(name string) error {
-	if _, ok := f.Find(name); !ok {
+	if _, ok := f.Find(name); !ok && len(f.Contexts) == 0 {
+		return fmt.Errorf("no context %q, nor any other: cantus context add %s makes it", name, name)
+	} else if !ok {
 		return fmt.Errorf("no context %q: there are: %s", name, f.names())
 	}
 	f.Current = name
