@@ -64,7 +64,7 @@ func (a *app) benchPublishCmd() *cobra.Command {
 	f.IntVar(&o.Clients, "clients", 4, "connections, each with a producer of its own")
 	f.Int64Var(&o.Messages, "msgs", 1_000_000, "messages in all")
 	f.IntVar(&o.Size, "size", 128, "payload bytes")
-	f.IntVar(&o.Topics, "topics", 1000, "distinct topics, used in turn")
+	f.IntVar(&o.Topics, "topics", 1000, "distinct topics, divided among the clients, who use them in turn")
 	f.StringVar(&payload, "payload", "text", "text (JSON events, compress) or random (do not)")
 	f.IntVar(&o.Inflight, "inflight", 4000, "messages in flight per client; 0: the client's default, 1: one at a time")
 	f.IntVar(&o.Batch, "batch", 0, "bytes of a batch; 0: the client's default")

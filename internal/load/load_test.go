@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,26 @@ func TestTopicNames(t *testing.T) {
 	names := topicNames(2001)
 	if names[0] != "bench/p0/t0" || names[2000] != "bench/p2/t0" {
 		t.Errorf("%s, %s", names[0], names[2000])
+	}
+}
+
+// TestShare: every topic is one publisher's, and there is one for each.
+func TestShare(t *testing.T) {
+	for _, n := range []int{3, 4, 5, 1001} {
+		names, got := topicNames(n), []string(nil)
+		for i := range 3 {
+			share := (&publisher{index: i}).share(names, 3)
+			if len(share) == 0 {
+				t.Fatalf("none of %d topics for publisher %d of 3", n, i)
+			}
+			got = append(got, share...)
+		}
+		if !slices.Equal(got, names) {
+			t.Errorf("%d topics are divided into %q", n, got)
+		}
+	}
+	if share := (&publisher{index: 2}).share(topicNames(2), 3); len(share) != 2 {
+		t.Errorf("too few to divide, but one has %q", share)
 	}
 }
 

@@ -29,7 +29,7 @@ type PublishOptions struct {
 	Clients  int   // connections, each with a producer of its own; 1 to MaxClients
 	Messages int64 // in all; at least 1
 	Size     int   // payload bytes, 1 to client.MaxPayload
-	Topics   int   // distinct topics, used in turn; 1 to MaxTopics
+	Topics   int   // distinct topics, divided among the clients, who use them in turn; 1 to MaxTopics
 	Payload  dataset.PayloadKind
 	Inflight int           // messages in flight per client; 0: the client's default; 1: one at a time
 	Batch    int           // bytes of a batch; 0: the client's default
@@ -151,7 +151,7 @@ func closePublishers(workers []*publisher) {
 
 // run publishes n messages and returns how many were handed over.
 func (w *publisher) run(ctx context.Context, o PublishOptions, names []string, n int64) (published int64) {
-	at := w.index * len(names) / o.Clients
+	names, at := w.share(names, o.Clients), 0
 	pace := NewPacer(o.Rate / float64(o.Clients))
 	for range n {
 		if pace.Wait(ctx) != nil {
@@ -172,6 +172,14 @@ func (w *publisher) run(ctx context.Context, o PublishOptions, names []string, n
 	// Outcomes are told to the meter one by one; what Flush returns is the first of them again.
 	_ = w.producer.Flush(ctx)
 	return published
+}
+
+// share is the part of the topics that is this publisher's; all of them if there are fewer than publishers.
+func (w *publisher) share(names []string, publishers int) []string {
+	if len(names) < publishers {
+		return names
+	}
+	return names[w.index*len(names)/publishers : (w.index+1)*len(names)/publishers]
 }
 
 func (w *publisher) payload(o PublishOptions) []byte {
