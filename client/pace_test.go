@@ -2,36 +2,22 @@ package client_test
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cantus-bus/cantus/client"
 	"github.com/cantus-bus/cantus/client/fake"
+	"github.com/cantus-bus/cantus/internal/bubble"
 )
-
-// paced runs f in virtual time, in which a pause costs nothing. Where there is none at all virtual time stands still: so the process
-// ends then, from outside of the bubble.
-func paced(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	watch := time.AfterFunc(2*patience, func() {
-		fmt.Fprintf(os.Stderr, "%s: runs in a circle without a pause\n", t.Name())
-		os.Exit(1)
-	})
-	defer watch.Stop()
-	synctest.Test(t, f)
-}
 
 // many is more faults than a test can use up.
 const many = 20_000
 
 // TestRefusedPublishesArePaced has a server that answers "not now" later than the first pauses between attempts are long.
 func TestRefusedPublishesArePaced(t *testing.T) {
-	paced(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		r := newRig(t, fake.Options{})
 		p := r.producer(client.ProducerOptions{})
 		r.b.Delay(10 * time.Millisecond)
@@ -48,7 +34,7 @@ func TestRefusedPublishesArePaced(t *testing.T) {
 
 // TestNewsDoNotHurry has leaders that change without end, each of which refuses.
 func TestNewsDoNotHurry(t *testing.T) {
-	paced(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		r := newRig(t, fake.Options{Nodes: 3})
 		p := r.producer(client.ProducerOptions{})
 		r.b.FailPublishes(many, client.CodeUnavailable, false)
@@ -83,7 +69,7 @@ func (d *doomed) Dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // TestLostSubscriptionsArePaced has servers that accept a subscription and whose connections end then, each time.
 func TestLostSubscriptionsArePaced(t *testing.T) {
-	paced(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		d := &doomed{}
 		r := newRig(t, fake.Options{Nodes: 2}, func(o *client.Options) { d.dial, o.Dial, o.RetryTimeout = o.Dial, d.Dial, time.Second })
 		s := r.subscribe(client.SubscribeOptions{Filters: []string{"a"}})
@@ -107,7 +93,7 @@ func TestLostSubscriptionsArePaced(t *testing.T) {
 
 // TestCloseEndsTheSearch closes a subscription that looks for a server while there is none.
 func TestCloseEndsTheSearch(t *testing.T) {
-	paced(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		r := newRig(t, fake.Options{}, func(o *client.Options) { o.RetryTimeout = -1 })
 		s := r.subscribe(client.SubscribeOptions{Filters: []string{"a"}})
 		_, err := s.NextBatch(r.ctx) // that it has caught up

@@ -3,30 +3,16 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/cantus-bus/cantus/internal/bubble"
 	"github.com/cantus-bus/cantus/tipstore"
 )
-
-// paced runs f in virtual time, in which a pause costs nothing. Where there is none at all virtual time stands still: so the process
-// ends then, from outside of the bubble.
-func paced(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	watch := time.AfterFunc(2*patience, func() {
-		fmt.Fprintf(os.Stderr, "%s: runs in a circle without a pause\n", t.Name())
-		os.Exit(1)
-	})
-	defer watch.Stop()
-	synctest.Test(t, f)
-}
 
 // TestPauseAfterRefusalEndsWithTheLeadership: a node that led and was refused last does not look again and again as a follower.
 func TestPauseAfterRefusalEndsWithTheLeadership(t *testing.T) {
@@ -46,7 +32,7 @@ func TestWaitForTheRestOfAnEntryPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	paced(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.awaitVisible(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
@@ -68,7 +54,7 @@ func TestPausesForALeaderGrow(t *testing.T) {
 
 // TestRepeatBacksOff counts attempts at what fails, and at what works again.
 func TestRepeatBacksOff(t *testing.T) {
-	paced(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		var problem trouble
 		problem.init(hclog.NewNullLogger(), "testing")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	flags "flag"
@@ -10,14 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"runtime/pprof"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/cantus-bus/cantus/internal/bubble"
 	"github.com/cantus-bus/cantus/jepsen/check"
 	trace "github.com/cantus-bus/cantus/jepsen/history"
 )
@@ -34,7 +30,6 @@ const (
 	simPause    = 100 * time.Millisecond
 	simPatience = 60 * time.Second // virtual, for all to be settled then
 	simProbe    = time.Minute      // virtual, longer than a probe of gossip that waits for a node which has ended
-	simWatchdog = time.Minute      // real, for one run
 	simEnough   = 1000             // runs that must come by everything
 )
 
@@ -128,32 +123,10 @@ func TestSimulationFindsSkippedSyncs(t *testing.T) {
 	t.Error("never found")
 }
 
-// watch ends the process if the caller does not call stop in time. It must run outside of the bubble: in a livelock virtual time
-// stands still. What keeps it from moving on is shown first.
-func watch(seed uint64) (stop func() bool) {
-	return time.AfterFunc(simWatchdog, func() {
-		var all bytes.Buffer
-		_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
-		list := strings.Split(all.String(), "\n\n")
-		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(waitsInBubble(a), waitsInBubble(b)) })
-		fmt.Fprintf(os.Stderr, "simulation with seed %d does not end\n%s\n", seed, strings.Join(list, "\n\n"))
-		os.Exit(1)
-	}).Stop
-}
-
-// waitsInBubble is 0 for a stack of a goroutine that keeps virtual time from moving on, 1 for others.
-func waitsInBubble(stack string) int {
-	if state, _, _ := strings.Cut(stack, "\n"); strings.Contains(state, "synctest bubble") && !strings.Contains(state, "(durable)") {
-		return 0
-	}
-	return 1
-}
-
 // TestFailedBootstrapIsNotRepeated: a node that cannot store its first configuration fails, and does not try again and again without
 // a pause.
 func TestFailedBootstrapIsNotRepeated(t *testing.T) {
-	defer watch(0)()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		c := newSimCluster(t, 0, 1)
 		n := c.nodes[0]
 		n.disk.broken = errors.New("input/output error")
@@ -173,8 +146,7 @@ func TestFailedBootstrapIsNotRepeated(t *testing.T) {
 // TestLostBootstrapIsNotRepeated: a founder that has voted for a faster one can store no first configuration, and waits for that one's
 // entries without trying again and again.
 func TestLostBootstrapIsNotRepeated(t *testing.T) {
-	defer watch(0)()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, t.Name(), func(t *testing.T) {
 		c := newSimCluster(t, 1, simFounders)
 		for _, n := range c.nodes {
 			if err := n.disk.open().SetUint64([]byte("CurrentTerm"), 1); err != nil {
@@ -198,8 +170,7 @@ func TestLostBootstrapIsNotRepeated(t *testing.T) {
 // simulate makes one run. errs is what was wrong and no client saw.
 func simulate(t *testing.T, seed uint64, change func(*simCluster)) (r check.Report, errs []error, list []trace.Event) {
 	t.Helper()
-	defer watch(seed)()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, fmt.Sprintf("simulation with seed %d", seed), func(t *testing.T) {
 		c := newSimCluster(t, seed, simFounders)
 		if change != nil {
 			change(c)

@@ -49,6 +49,7 @@ var floors = map[string]int{
 	"internal/output":   1,
 	"internal/units":    1,
 	"internal/vfs":      1,
+	"internal/bubble":   1,
 	"internal/leak":     1,
 	"internal/lint":     1,
 	"internal/loopback": 1,
