@@ -103,14 +103,11 @@ func (n *Node) bootstrap(id string, list []founder) error {
 
 // adoptCluster makes this node a member of a cluster, once and for good.
 func (n *Node) adoptCluster(id string) error {
-	if n.ClusterID() == id {
-		return nil
+	isNew, err := n.folder.setCluster(id)
+	if isNew {
+		n.kick() // housekeeping tells the others
 	}
-	if err := n.folder.setCluster(id); err != nil {
-		return err
-	}
-	n.kick() // housekeeping tells the others
-	return nil
+	return err
 }
 
 // electAlone saves the only voter the wait for a leader that nobody else can be.

@@ -121,19 +121,20 @@ func (f *folder) store(id identity) error {
 	return nil
 }
 
-// setCluster stores the cluster that the node belongs to. A folder never changes its cluster.
-func (f *folder) setCluster(clusterID string) error {
+// setCluster stores the cluster that the node belongs to; true if that was not known. A folder never changes its cluster.
+func (f *folder) setCluster(clusterID string) (bool, error) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	id := f.identity()
 	switch id.ClusterID {
 	case clusterID:
-		return nil
+		return false, nil
 	case "":
 		id.ClusterID = clusterID
-		return f.store(id)
+		err := f.store(id)
+		return err == nil, err
 	}
-	return foreignFolder(f.dir, id.ClusterID, clusterID)
+	return false, foreignFolder(f.dir, id.ClusterID, clusterID)
 }
 
 // setHasLog remembers that the raft log has entries. They go on behind the snapshot that overtook the log before, if one did.

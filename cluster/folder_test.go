@@ -32,7 +32,10 @@ func TestIdentityHangs(t *testing.T) {
 		}
 		return nil
 	})
-	go func() { changed <- f.setCluster("c") }()
+	go func() {
+		_, err := f.setCluster("c")
+		changed <- err
+	}()
 	<-hangs
 	go func() { read <- f.identity() }()
 	select {

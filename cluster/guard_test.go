@@ -389,10 +389,12 @@ func TestFolderErrors(t *testing.T) {
 	if _, err := openFolder(dir); !errors.Is(err, ErrLocked) {
 		t.Fatalf("a held folder: %v", err)
 	}
-	if err := f.setCluster("c1"); err != nil {
-		t.Fatal(err)
+	for i := range 2 {
+		if isNew, err := f.setCluster("c1"); err != nil || isNew != (i == 0) {
+			t.Fatalf("for the %d. time: new %v, %v", i+1, isNew, err)
+		}
 	}
-	if err := f.setCluster("c2"); !errors.Is(err, ErrForeignCluster) {
+	if _, err := f.setCluster("c2"); !errors.Is(err, ErrForeignCluster) {
 		t.Fatalf("another cluster: %v", err)
 	}
 	id := f.identity()

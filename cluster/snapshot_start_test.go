@@ -43,7 +43,8 @@ func startNode(t *testing.T, c startCase) (*Node, *raft.InmemStore) {
 	f, err := openFolder(dir)
 	mustDo(t, err)
 	t.Cleanup(func() { mustDo(t, f.close()) })
-	mustDo(t, f.setCluster("c"))
+	_, err = f.setCluster("c")
+	mustDo(t, err)
 	if c.hasLog {
 		mustDo(t, f.setHasLog())
 	}
